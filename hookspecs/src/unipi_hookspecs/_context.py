@@ -1,0 +1,205 @@
+"""The protocols of what the host hands to plugins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from ._content import JSON, UserContent
+    from ._messages import Entry, Message
+    from ._models import Model, ThinkingLevel
+    from ._tools import Tool
+
+Deliver = Literal["steer", "follow_up", "next_turn"]
+
+
+class Logger(Protocol):
+    """structlog's shape: an event in words, then values by name."""
+
+    def debug(self, event: str, /, **values: object) -> object: ...
+    def info(self, event: str, /, **values: object) -> object: ...
+    def warning(self, event: str, /, **values: object) -> object: ...
+    def error(self, event: str, /, **values: object) -> object: ...
+
+
+class UI(Protocol):
+    """Talking to the user. Where there is no user, each answers with its neutral value."""
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody can answer."""
+
+    async def confirm(self, question: str, *, default: bool = False) -> bool: ...
+    async def select(self, question: str, options: Sequence[str]) -> str | None: ...
+    async def input(self, question: str, *, default: str = "") -> str | None: ...
+    def notify(self, text: str, *, level: Literal["info", "warning", "error"] = "info") -> None: ...
+
+
+class SessionView(Protocol):
+    """The session, read-only."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def path(self) -> Path | None:
+        """The session file, or None for a session in memory."""
+
+    @property
+    def cwd(self) -> Path: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def leaf_id(self) -> str | None: ...
+    def entries(self) -> Sequence[Entry]:
+        """All entries, in file order."""
+
+    def branch(self) -> Sequence[Entry]:
+        """From the root to the current leaf."""
+
+    def messages(self) -> Sequence[Message]:
+        """What the model sees of the current branch, compactions applied."""
+
+
+@frozen
+class Bounded:
+    """Output cut to what a model may see.
+
+    `text` is at most 65,536 bytes of UTF-8, note included. `artifact` is the path of the full
+    text, or None when nothing was cut or it could not be kept. Sizes are in bytes.
+    """
+
+    text: str
+    total_bytes: int
+    truncated: bool = False
+    artifact: str | None = None
+
+
+@frozen
+class ProcessResult:
+    """How a child process ended. Output is decoded as UTF-8, broken bytes as U+FFFD.
+
+    `survivors` says that background processes of the group still held its pipes when the
+    command itself had ended.
+    """
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    cancelled: bool = False
+    survivors: bool = False
+
+
+class LoadContext(Protocol):
+    """What registration hooks get: there is no session yet."""
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin that is being asked."""
+
+    @property
+    def cwd(self) -> Path: ...
+    @property
+    def settings(self) -> Mapping[str, JSON]: ...
+    @property
+    def log(self) -> Logger: ...
+
+
+class Context(Protocol):
+    """What event hooks, tools and commands get; it belongs to one plugin and one session.
+
+    After the session has ended every use raises `StaleContextError`.
+    """
+
+    @property
+    def plugin(self) -> str: ...
+    @property
+    def cwd(self) -> Path: ...
+    @property
+    def settings(self) -> Mapping[str, JSON]: ...
+    @property
+    def log(self) -> Logger: ...
+    @property
+    def ui(self) -> UI: ...
+    @property
+    def session(self) -> SessionView: ...
+    @property
+    def model(self) -> Model | None: ...
+    @property
+    def thinking_level(self) -> ThinkingLevel: ...
+    @property
+    def cancelled(self) -> bool:
+        """Whether the running turn has been cancelled."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no run is active."""
+
+    async def append_message(
+        self,
+        custom_type: str,
+        content: str | Sequence[UserContent],
+        *,
+        display: bool = True,
+        details: JSON = None,
+        supersedes: bool = False,
+        deliver: Deliver = "steer",
+        trigger_turn: bool = False,
+    ) -> bool:
+        """Tell the model something, at the tail.
+
+        With `supersedes` the text says that it replaces earlier ones of its `custom_type`, and
+        nothing is appended when it equals the live one. Returns whether it was appended or queued.
+        """
+
+    async def append_entry(self, custom_type: str, data: JSON = None) -> str:
+        """Keep `data` in the session, out of the model's sight; returns the entry's id."""
+
+    async def send_user_message(
+        self, content: str | Sequence[UserContent], *, deliver: Deliver = "follow_up"
+    ) -> None:
+        """Say something as the user would; it passes the `input` hook."""
+
+    def bound_output(self, raw: str | bytes, *, label: str = "output") -> Bounded:
+        """Cut output to the model's bound and keep the whole of it in an artifact."""
+
+    def request_boundary(self, cause: str, detail: str = "") -> None:
+        """Let a new cache epoch begin with the next request, owned by this plugin."""
+
+    def exclude_custom_type(self, custom_type: str) -> None:
+        """Keep messages of this type from the model, from their first projection on.
+
+        Raises `PrefixError` when one was already sent in this epoch.
+        """
+
+    def register_tools(self, tools: Sequence[Tool]) -> None:
+        """Offer more tools; they join the tool list with the next epoch."""
+
+    def disable_tool(self, name: str, reason: str) -> None:
+        """Refuse calls of a tool from now on; it leaves the tool list with the next epoch."""
+
+    def enable_tool(self, name: str) -> None:
+        """Take a `disable_tool` of this plugin back."""
+
+    async def run_process(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+    ) -> ProcessResult:
+        """Run a child process without a shell; `timeout` in seconds.
+
+        The child gets a base environment plus `env`, never the host's secrets. Its whole process
+        group ends when this call is cancelled or times out.
+        """
+
+    def start_task(self, run: Callable[[], Awaitable[None]], *, name: str = "") -> None:
+        """Start a background task that ends with the session."""

@@ -1,0 +1,345 @@
+"""The events that hooks receive: frozen, typed, named after Pi's.
+
+Events compare by identity, so a host can see in constant time that a plugin left one alone.
+Derive a changed event with `attrs.evolve`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ._content import JSON, Image, UserContent
+    from ._messages import (
+        AssistantMessage,
+        Entry,
+        Message,
+        StopReason,
+        ToolResultMessage,
+        Usage,
+    )
+    from ._models import Model, RequestInfo, ThinkingLevel
+    from ._results import ResultPatch
+
+SessionReason = Literal["startup", "reload", "new", "resume", "fork"]
+
+
+@frozen(eq=False)
+class ProjectTrustEvent:
+    """A project folder holds plugins or settings, and nobody has said whether to trust it."""
+
+    cwd: str
+    items: Sequence[str]
+
+
+@frozen(eq=False)
+class ResourcesDiscoverEvent:
+    cwd: str
+    reason: SessionReason
+
+
+@frozen(eq=False)
+class SessionStartEvent:
+    reason: SessionReason
+    previous_session_file: str | None = None
+
+
+@frozen(eq=False)
+class SessionShutdownEvent:
+    reason: Literal["quit", "reload", "new", "resume", "fork"]
+    target_session_file: str | None = None
+
+
+@frozen(eq=False)
+class SessionInfoChangedEvent:
+    name: str | None
+
+
+@frozen(eq=False)
+class SessionBeforeSwitchEvent:
+    reason: Literal["new", "resume"]
+    target_session_file: str | None = None
+
+
+@frozen(eq=False)
+class SessionBeforeForkEvent:
+    entry_id: str
+    position: Literal["before", "at"]
+
+
+@frozen(eq=False)
+class SessionBeforeTreeEvent:
+    target_id: str
+    old_leaf_id: str | None
+    entries_to_summarize: Sequence[Entry]
+    user_wants_summary: bool
+
+
+@frozen(eq=False)
+class SessionTreeEvent:
+    new_leaf_id: str
+    old_leaf_id: str | None
+    summary_entry: Entry | None = None
+
+
+@frozen(eq=False)
+class SessionBeforeCompactEvent:
+    reason: Literal["manual", "threshold", "overflow"]
+    will_retry: bool
+    branch_entries: Sequence[Entry]
+    first_kept_entry_id: str
+    tokens_before: int
+    previous_summary: str | None = None
+    custom_instructions: str | None = None
+
+
+@frozen(eq=False)
+class SessionCompactEvent:
+    compaction_entry: Entry
+    reason: Literal["manual", "threshold", "overflow"]
+    will_retry: bool
+    from_plugin: str | None = None
+
+
+@frozen(eq=False)
+class InputEvent:
+    """What a person typed, or what a plugin sent in their place."""
+
+    text: str
+    images: Sequence[Image] = ()
+    source: Literal["interactive", "run", "rpc", "plugin"] = "interactive"
+
+
+@frozen(eq=False)
+class BeforeAgentStartEvent:
+    """A run is about to start, whatever started it; `prompt` is empty for a plugin's wake."""
+
+    prompt: str
+    images: Sequence[Image]
+    system_prompt: str
+
+
+@frozen(eq=False)
+class AgentStartEvent:
+    pass
+
+
+@frozen(eq=False)
+class AgentEndEvent:
+    messages: Sequence[Message]
+    will_retry: bool = False
+
+
+@frozen(eq=False)
+class AgentSettledEvent:
+    aborted: bool = False
+
+
+@frozen(eq=False)
+class TurnStartEvent:
+    turn_index: int
+    timestamp: int
+
+
+@frozen(eq=False)
+class TurnEndEvent:
+    turn_index: int
+    message: AssistantMessage
+    tool_results: Sequence[ToolResultMessage]
+
+
+@frozen(eq=False)
+class MessageStartEvent:
+    message: Message
+
+
+@frozen(eq=False)
+class MessageUpdateEvent:
+    """One streamed piece of the answer: `text`, `thinking` or the arguments of a call."""
+
+    kind: Literal["text", "thinking", "toolcall"]
+    index: int
+    delta: str
+
+
+@frozen(eq=False)
+class MessageEndEvent:
+    """A message is about to be sealed: the last moment at which it may be changed."""
+
+    message: Message
+
+
+@frozen(eq=False)
+class ContextEvent:
+    """All messages that the next request will carry.
+
+    Those before `new_from` were sent already and are immutable inside the epoch.
+    """
+
+    messages: Sequence[Message]
+    new_from: int
+    info: RequestInfo
+
+
+@frozen(eq=False)
+class BeforeProviderHeadersEvent:
+    headers: Mapping[str, str]
+    info: RequestInfo
+
+
+@frozen(eq=False)
+class Payload:
+    """A request body, split into its parts, provider-native.
+
+    `messages` is a lazy sequence: an item is decoded only when it is looked at.
+    """
+
+    envelope: Mapping[str, JSON]
+    system: Sequence[JSON]
+    tools: Sequence[Mapping[str, JSON]]
+    messages: Sequence[Mapping[str, JSON]]
+
+
+@frozen(eq=False)
+class BeforeProviderRequestEvent:
+    payload: Payload
+    info: RequestInfo
+
+
+@frozen(eq=False)
+class ProviderRequestSealedEvent:
+    """What goes out, after every change: exact body bytes and final headers, secrets redacted.
+
+    Body layout: `body[:head_length]` is the head, the messages follow, and the last
+    `tail_length` bytes close the body. `message_ends` are the offsets at which each message ends,
+    so that one message is a slice.
+    """
+
+    body: bytes
+    headers: Mapping[str, str]
+    info: RequestInfo
+    head_length: int
+    tail_length: int
+    message_ends: Sequence[int]
+
+
+@frozen(eq=False)
+class AfterProviderResponseEvent:
+    """The response's status and headers have arrived; its body has not been read."""
+
+    status: int
+    headers: Mapping[str, str]
+    info: RequestInfo
+
+
+@frozen(eq=False)
+class ProviderResponseEndEvent:
+    """The answer is complete, or will never be."""
+
+    info: RequestInfo
+    usage: Usage | None
+    stop_reason: StopReason
+    response_id: str | None = None
+    error: str | None = None
+    duration_ms: float = 0.0
+
+
+@frozen(eq=False)
+class ToolExecutionStartEvent:
+    tool_call_id: str
+    tool_name: str
+    args: Mapping[str, JSON]
+
+
+@frozen(eq=False)
+class ToolExecutionUpdateEvent:
+    tool_call_id: str
+    tool_name: str
+    partial_result: str
+
+
+@frozen(eq=False)
+class ToolExecutionEndEvent:
+    tool_call_id: str
+    tool_name: str
+    result: Sequence[UserContent]
+    is_error: bool
+    duration_ms: float = 0.0
+
+
+@frozen(eq=False)
+class ToolCallEvent:
+    """The model asked for a call whose arguments are valid; nothing has run yet."""
+
+    tool_name: str
+    tool_call_id: str
+    input: Mapping[str, JSON]
+
+
+@frozen(eq=False)
+class ToolResultEvent:
+    """A tool ran; its result is about to be sealed."""
+
+    tool_name: str
+    tool_call_id: str
+    input: Mapping[str, JSON]
+    content: Sequence[UserContent]
+    details: JSON
+    is_error: bool
+
+    def patched(self, patch: ResultPatch) -> ToolResultEvent:
+        """This event with the parts that `patch` names replaced."""
+        return ToolResultEvent(
+            self.tool_name,
+            self.tool_call_id,
+            self.input,
+            self.content if patch.content is None else patch.content,
+            self.details if patch.details is None else patch.details,
+            self.is_error if patch.is_error is None else patch.is_error,
+        )
+
+
+@frozen(eq=False)
+class UserBashEvent:
+    command: str
+    exclude_from_context: bool
+    cwd: str
+
+
+@frozen(eq=False)
+class ModelSelectEvent:
+    model: Model
+    previous_model: Model | None
+    source: Literal["set", "cycle", "restore"] = "set"
+
+
+@frozen(eq=False)
+class ThinkingLevelSelectEvent:
+    level: ThinkingLevel
+    previous_level: ThinkingLevel
+
+
+@frozen(eq=False)
+class Boundary:
+    """A cache epoch ended and another began.
+
+    `owner` is `host`, `user` or a plugin's name; `tokens_lost` is what the provider must read
+    again; `price` is in US dollars, None without prices.
+    """
+
+    number: int
+    cause: str
+    owner: str
+    avoidable: bool
+    tokens_lost: int
+    price: float | None = None
+    detail: str = ""
+
+
+@frozen(eq=False)
+class EpochBoundaryEvent:
+    boundary: Boundary
