@@ -1,1 +1,1 @@
-"""cli."""
+"""The command line: one module a command, imported when the command is used."""
