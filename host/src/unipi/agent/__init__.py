@@ -1,1 +1,22 @@
-"""agent."""
+"""The agent: a session, its plugins and its tools, and the loop that runs turns in it."""
+
+from .agent import Agent, AgentError
+from .host import Host, prepare_host
+from .loop import RunFailedError
+from .notices import Notice, Observer, Saved
+from .opening import AgentOptions, open_agent
+from .requests import RetryPolicy
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "AgentOptions",
+    "Host",
+    "Notice",
+    "Observer",
+    "RetryPolicy",
+    "RunFailedError",
+    "Saved",
+    "open_agent",
+    "prepare_host",
+]

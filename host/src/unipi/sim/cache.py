@@ -6,8 +6,7 @@ when the response begins (`Hit.begin`), the answer's own when it ends (`Hit.fini
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -15,7 +14,9 @@ from unipi.sim.prefix_tree import Match, Node, follow, insert, longest_unit, mar
 from unipi.sim.prompt import BYTES_PER_TOKEN, Block, Prompt, digest, size_of, tokens_in
 from unipi.sim.rules import HOUR, Profile
 
-ROUTING_BYTES = 256 * BYTES_PER_TOKEN
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 FOREVER = float("inf")
 
 
@@ -162,6 +163,8 @@ class BreakpointCache:
         if prompt.explicit_only:
             return explicit[-self._profile.max_writes :]
         latest = len(prompt.blocks) - 1
+        if latest < 0:
+            return []
         kept = [i for i in explicit if i != latest]
         return [*kept[-(self._profile.max_writes - 1) :], latest]
 
@@ -194,7 +197,8 @@ class PrefixCache:
         size = size_of(prompt.blocks)
         total = tokens_in(size)
         bucket = self._bucket(prompt)
-        match = follow(self._roots.get(bucket) or Node(b""), prompt.blocks, now)
+        root = self._roots.get(bucket) or Node(b"")
+        match = follow(root, prompt.blocks, now)
         shared = self._shared(match, prompt, size)
         limit = total - 1 if self._profile.leaves_last else total
         cached = min(shared, limit)
@@ -204,16 +208,18 @@ class PrefixCache:
         ttl = prompt.retention or self._profile.ttl or FOREVER
 
         def begin() -> None:
+            nonlocal root
             if self._profile.single_slot:
                 self._roots.clear()
-            root = self._roots.setdefault(bucket, Node(b""))
+                root = Node(b"")
+            root = self._roots.setdefault(bucket, root)
             if self._profile.kind == "units" and 0 < match.size < size:
                 mark_divergence(match, prompt.blocks)
             insert(root, prompt.blocks, now + ttl).unit = True
 
         def finish(output: Sequence[Block]) -> None:
             if self._profile.keeps_output:
-                root = self._roots.setdefault(bucket, Node(b""))
+                # On a slot that another request took meanwhile, this goes to a tree nobody reads.
                 insert(root, [*prompt.blocks, *output], now + ttl).unit = True
 
         return Hit(total, max(cached, 0), begin=begin, finish=finish)
@@ -230,15 +236,6 @@ class PrefixCache:
         if self._profile.settings_in_key:
             parts.extend(prompt.seeds)
         if self._profile.routes:
+            # The first 256 tokens route too, but a hit of 1,024 tokens shares those anyway.
             parts.append((prompt.key or "").encode())
-            parts.append(_head(prompt.blocks))
         return digest(b"\0".join(parts))
-
-
-def _head(blocks: Sequence[Block]) -> bytes:
-    head = bytearray()
-    for block in blocks:
-        head += block.text[:ROUTING_BYTES]
-        if len(head) >= ROUTING_BYTES:
-            break
-    return bytes(head[:ROUTING_BYTES])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ANTHROPIC_TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -33,7 +36,7 @@ OPENAI_TYPES: Mapping[int, tuple[str, str | None]] = {
 
 
 @attrs.define(auto_exc=True)
-class Refused(Exception):
+class ApiError(Exception):
     """A request that is not answered, as both APIs can state it.
 
     Attributes:
@@ -56,14 +59,14 @@ class Refused(Exception):
         return f"{self.status}: {self.message}"
 
 
-def anthropic_error(error: Refused, request_id: str) -> bytes:
+def anthropic_error(error: ApiError, request_id: str) -> bytes:
     """The JSON body of an Anthropic error response."""
     kind = error.type or ANTHROPIC_TYPES.get(error.status, "api_error")
     inner = {"type": kind, "message": error.message}
     return orjson.dumps({"type": "error", "error": inner, "request_id": request_id})
 
 
-def openai_error(error: Refused) -> bytes:
+def openai_error(error: ApiError) -> bytes:
     """The JSON body of an OpenAI error response."""
     kind, code = OPENAI_TYPES.get(error.status, ("server_error", None))
     inner = {

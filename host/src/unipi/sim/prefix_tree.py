@@ -6,11 +6,14 @@ last one, and a look-up costs one step per block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
 from unipi.sim.prompt import BYTES_PER_TOKEN, Block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Node:

@@ -6,11 +6,13 @@ cache markers removed. A "token" is four bytes of it, so that expectations are e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Section: TypeAlias = Literal["tools", "system", "messages"]
 SECTIONS: tuple[Section, ...] = ("tools", "system", "messages")

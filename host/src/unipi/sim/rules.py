@@ -7,11 +7,13 @@ llama.cpp's server README. Figures change often: they live here and nowhere else
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MINUTE = 60.0
 HOUR = 3600.0
@@ -41,6 +43,15 @@ ANTHROPIC_STRIPS_THINKING = (
     "claude-sonnet-4-5",
     "claude-sonnet-4-2025",
 )
+# Models that take system messages in mid-conversation ("Mid-conversation system messages").
+ANTHROPIC_SYSTEM_MESSAGES = (
+    "claude-fable-5",
+    "claude-mythos-5",
+    "claude-opus-4-8",
+    "claude-opus-5",
+    "claude-sonnet-5-5",
+    "claude-haiku-5-5",
+)
 
 
 @attrs.frozen
@@ -60,7 +71,7 @@ class Profile:
         look_back: positions tried from each marker, the marker's own included.
         max_writes: breakpoints written per request.
         max_breakpoints: latest breakpoints that a read considers.
-        routes: entries are kept apart by ``prompt_cache_key`` and the first 256 tokens.
+        routes: entries are kept apart by ``prompt_cache_key``.
         requires_key: nothing is read without a ``prompt_cache_key``.
         settings_in_key: effort, verbosity and the like are part of the key.
         keeps_output: the answer's own tokens are cached too.
@@ -68,7 +79,9 @@ class Profile:
         single_slot: only the latest prompt is kept.
         counts_writes: usage reports written tokens.
         knows_options: accepts ``prompt_cache_options`` and ``prompt_cache_breakpoint``.
-        refuses_unknown: unknown request members are a 400.
+        refuses_unknown: (chat) unknown request members are a 400.
+        wants_reasoning: (chat) in thinking mode, messages with tool calls must carry
+            ``reasoning_content``.
         usage: which usage fields chat completions reports in.
         strips_thinking: name prefixes of models that drop old thinking from the prompt.
     """
@@ -92,6 +105,7 @@ class Profile:
     counts_writes: bool = False
     knows_options: bool = False
     refuses_unknown: bool = False
+    wants_reasoning: bool = False
     usage: Literal["openai", "deepseek", "llama"] = "openai"
     strips_thinking: tuple[str, ...] = ()
 
@@ -109,7 +123,6 @@ _PROFILES = (
         minimums=ANTHROPIC_MINIMUMS,
         ttl=5 * MINUTE,
         counts_writes=True,
-        refuses_unknown=True,
         strips_thinking=ANTHROPIC_STRIPS_THINKING,
     ),
     Profile(
@@ -134,7 +147,7 @@ _PROFILES = (
         knows_options=True,
         refuses_unknown=True,
     ),
-    Profile("deepseek", "units", keeps_output=True, usage="deepseek"),
+    Profile("deepseek", "units", keeps_output=True, wants_reasoning=True, usage="deepseek"),
     Profile("block16", "prefix", granularity=16, keeps_output=True, leaves_last=True),
     Profile(
         "exact", "prefix", keeps_output=True, leaves_last=True, single_slot=True, usage="llama"

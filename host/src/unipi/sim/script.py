@@ -160,7 +160,7 @@ def next_step(
     if callable(script):
         try:
             step = script(request, index)
-        except Exception as exc:  # noqa: BLE001 - a test's own code; its failure is told to the client
+        except Exception as exc:
             raise ScriptError(f"the script raised {type(exc).__name__}: {exc}") from exc
         return as_step(step)
     if index < len(script):

@@ -1,0 +1,382 @@
+"""One session being worked on: its branch, its plugins, its tools, and the loop that runs turns."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import anyio
+from attrs import evolve
+
+from unipi.prefix.canonical import repair
+from unipi.prefix.ledger import Ledger
+from unipi.prefix.lineage import Item, Lineage
+from unipi.session import SessionWriteError
+from unipi_hookspecs import (
+    AssistantMessage,
+    BashMessage,
+    EpochBoundaryEvent,
+    Image,
+    InputEvent,
+    MessageEndEvent,
+    MessageStartEvent,
+    ModelSelectEvent,
+    StaleContextError,
+    Text,
+    ThinkingLevelSelectEvent,
+    UserMessage,
+)
+
+from . import records
+from .loop import run_loop
+from .notices import Notice, Saved, nobody
+from .plugin_context import PluginContext
+from .prompts import SystemPrompt
+from .queues import Queues
+from .requests import Requester, RetryPolicy
+from .tail import Tail
+from .validation import Validators
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from anyio.abc import TaskGroup
+
+    from unipi.hooks import Hooks
+    from unipi.loader import MissingRequired
+    from unipi.prefix.guard import PrefixPolicy, Rewrite
+    from unipi.prefix.wire import Head, HeadSpec, WireApi
+    from unipi.providers import Secret, Transport
+    from unipi.session import Session
+    from unipi.tools.bound import Artifacts
+    from unipi_hookspecs import (
+        JSON,
+        UI,
+        Boundary,
+        Bounded,
+        Deliver,
+        Message,
+        Model,
+        ThinkingLevel,
+        UserContent,
+    )
+
+    from .notices import Observer
+    from .toolbox import Toolbox
+
+MODEL_TEXT_LIMIT = 65_536
+"""Bytes of one result that a model may see (design 4.5)."""
+
+
+class AgentError(Exception):
+    """The run cannot go on; the text says why and what to do."""
+
+
+class Agent:
+    """Runs prompts in one session. Made by `unipi.agent.open_agent`."""
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        hooks: Hooks,
+        api: WireApi,
+        model: Model,
+        transport: Transport,
+        toolbox: Toolbox,
+        tasks: TaskGroup,
+        ui: UI,
+        artifacts: Artifacts | None,
+        find_secret: Callable[[Model], Awaitable[Secret | None]],
+        thinking: ThinkingLevel = "off",
+        policy: PrefixPolicy = "enforce",
+        observer: Observer = nobody,
+        settings: Mapping[str, Mapping[str, JSON]] | None = None,
+        retry: RetryPolicy | None = None,
+        max_turns: int = 200,
+        save_wait: float = 30.0,
+        missing_required: Sequence[MissingRequired] = (),
+        wants_deltas: bool = False,
+        wants_bodies: bool = False,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.session = session
+        self.hooks = hooks
+        self.api = api
+        self.model = model
+        self.thinking = thinking
+        self.transport = transport
+        self.toolbox = toolbox
+        self.tasks = tasks
+        self.ui = ui
+        self._find_secret = find_secret
+        self._secret: tuple[str, Secret | None] | None = None
+        self.policy = policy
+        self.observer = observer
+        self.max_turns = max_turns
+        self.wants_deltas = wants_deltas
+        self.wants_bodies = wants_bodies
+        self.now = now
+        self.validators = Validators()
+        self.queues = Queues()
+        self.rewrites: list[Rewrite] = []
+        self.late_results = 0
+        self.running = False
+        self.cancelled = False
+        self.lineage = Lineage(api, session.secret(), Ledger())
+        self.prompt_text = SystemPrompt(self)
+        self.requester = Requester(self, retry or RetryPolicy())
+        self.tail = Tail(self.queues, lambda: self.running, self.add, self._wake)
+        self._artifacts = artifacts
+        self._settings = settings or {}
+        self._save_wait = save_wait
+        self._missing_required = tuple(missing_required)
+        self._contexts: dict[str, PluginContext] = {}
+        self._stale_named: set[str] = set()
+        self._scope: anyio.CancelScope | None = None
+        self._head: tuple[HeadSpec, Head] | None = None
+
+    # What the outside does.
+
+    async def prompt(
+        self, text: str, images: Sequence[Image] = (), *, source: str = "run"
+    ) -> str | None:
+        """Say something to the agent and let it work until nothing automatic is left.
+
+        Returns what a plugin that handled the input replied, else None. Raises AgentError when
+        there is nothing to say.
+        """
+        event = InputEvent(repair(text), tuple(images), source)  # type: ignore[arg-type]  # checked by the caller's types
+        outcome, _ = await self.hooks.input(event)
+        if not isinstance(outcome, InputEvent):
+            return outcome.reply
+        if not outcome.text.strip() and not outcome.images:
+            raise AgentError("the prompt is empty; say what to do")
+        content: str | Sequence[UserContent] = repair(outcome.text)
+        if outcome.images:
+            content = (Text(repair(outcome.text)), *outcome.images)
+        message = UserMessage(content, self.now())
+        if self.running:
+            self.queues.follow_up.append((message, True))
+            return None
+        await self._run([message], outcome.text, outcome.images)
+        return None
+
+    async def go_on(self) -> None:
+        """Run with what is queued or unanswered, without a new prompt: `/continue`, a wake."""
+        if not self.running:
+            await self._run([], "", ())
+
+    async def user_message(
+        self, message: UserMessage, deliver: Deliver, source: str = "plugin"
+    ) -> None:
+        """Take a message in the user's place: queued while a run is active, else run at once."""
+        if isinstance(message.content, str):
+            event = InputEvent(repair(message.content), (), source)  # type: ignore[arg-type]  # a literal of ours
+            outcome, _ = await self.hooks.input(event)
+            if not isinstance(outcome, InputEvent):
+                return
+            message = evolve(message, content=repair(outcome.text))
+        if deliver == "next_turn":
+            self.queues.next_turn.append(message)
+        elif self.running:
+            queue = self.queues.steer if deliver == "steer" else self.queues.follow_up
+            queue.append((message, True))
+        else:
+            self.queues.follow_up.append((message, True))
+            await self._wake()
+
+    def steer(self, text: str) -> None:
+        """Say something before the next request of the running turn."""
+        self.queues.steer.append((UserMessage(repair(text), self.now()), True))
+
+    def abort(self) -> None:
+        """Stop the running turn; the session stays valid and can go on."""
+        if self._scope is not None:
+            self.cancelled = True
+            self._scope.cancel()
+
+    async def set_model(self, model: Model, api: WireApi) -> None:
+        """Choose another model; switching back before the next request costs nothing."""
+        if model == self.model:
+            return
+        previous, self.model, self.api = self.model, model, api
+        self.lineage.api = api
+        self.session.append("model_change", {"provider": model.provider, "modelId": model.id})
+        await self.hooks.model_select(ModelSelectEvent(model, previous))
+
+    async def set_thinking(self, level: ThinkingLevel) -> None:
+        """Choose another thinking level."""
+        if level == self.thinking:
+            return
+        previous, self.thinking = self.thinking, level
+        self.session.append("thinking_level_change", {"thinkingLevel": level})
+        await self.hooks.thinking_level_select(ThinkingLevelSelectEvent(level, previous))
+
+    # What the loop and its rooms use.
+
+    async def add(self, message: Message) -> Message:
+        """Seal a message: announce it, let plugins have their last word, store it."""
+        await self.message_started(message)
+        return await self.seal(message)
+
+    async def message_started(self, message: Message) -> None:
+        event = MessageStartEvent(message)
+        self.observer(event)
+        await self.hooks.message_start(event)
+
+    async def seal(self, message: Message) -> Message:
+        """Let plugins have their last word on a message, and store it."""
+        sealed, _ = await self.hooks.message_end(MessageEndEvent(message))
+        self.store(sealed)
+        return sealed
+
+    def store(self, message: Message) -> None:
+        """Append a message to the session and to the lineage of requests."""
+        entry = self.session.append_message(message)
+        if _reaches_model(message):
+            self.lineage.append(Item(entry.id, message))
+        self.observer(MessageEndEvent(message))
+
+    async def save(self) -> None:
+        """Put everything on disk before a request goes out.
+
+        A full disk pauses the turn: it is said at once, tried again for `save_wait` seconds, and
+        ends the run when it stays full. Raises AgentError then.
+        """
+        told = False
+        deadline = time.monotonic() + self._save_wait
+        while True:
+            try:
+                self.session.sync()
+            except SessionWriteError as error:
+                if not told:
+                    told = True
+                    self.observer(Notice("error", f"not saved: {error}; waiting to try again"))
+                if time.monotonic() > deadline:
+                    raise AgentError(
+                        f"not saved: {error}. Free some space and run again; "
+                        "what was not saved is lost"
+                    ) from error
+                await anyio.sleep(0.25)
+            else:
+                if told:
+                    self.observer(Notice("info", "saved; going on"))
+                self.observer(Saved(self.session.leaf_id))
+                return
+
+    def head_spec(self) -> HeadSpec:
+        """The head that the next request wants: the epoch's own, unless a choice ended it."""
+        return self.prompt_text.spec()
+
+    def head(self, spec: HeadSpec) -> Head:
+        """The bytes of a head, built once."""
+        if self._head is None or self._head[0] is not spec:
+            self._head = (spec, self.api.head(spec))
+        return self._head[1]
+
+    def restore_head(self, spec: HeadSpec, head: Head) -> None:
+        """Go on with the head that another process stored."""
+        self._head = (spec, head)
+
+    async def crossed(self, boundary: Boundary, head: Head) -> None:
+        """Record a boundary and the head of the epoch it begins."""
+        spec = self.lineage.spec
+        assert spec is not None, "a boundary is crossed by a request"
+        self.session.append_custom(records.EPOCH, records.epoch_data(boundary))
+        self.session.append_custom(records.HEAD, records.head_data(boundary.number, spec, head))
+        event = EpochBoundaryEvent(boundary)
+        self.observer(event)
+        await self.hooks.epoch_boundary(event)
+
+    def context_of(self, plugin: str) -> PluginContext:
+        """The context of a plugin in this session."""
+        context = self._contexts.get(plugin)
+        if context is None:
+            context = PluginContext(self, plugin, self._settings.get(plugin, {}))
+            self._contexts[plugin] = context
+        return context
+
+    def end_contexts(self, event: str) -> None:
+        for context in self._contexts.values():
+            context.end(event)
+
+    async def secret(self) -> Secret | None:
+        """The key of the model's provider, asked for once."""
+        if self._secret is None or self._secret[0] != self.model.name:
+            self._secret = (self.model.name, await self._find_secret(self.model))
+        return self._secret[1]
+
+    def policy_refusal(self) -> str | None:
+        """A required plugin that is not there blocks every call (fail closed)."""
+        if not self._missing_required:
+            return None
+        names = "; ".join(f"{item.name} ({item.reason})" for item in self._missing_required)
+        return (
+            f"Blocked: a required plugin is not active: {names}. See `unipi plugins list`; "
+            "install or enable it, or take it out of `required_plugins`."
+        )
+
+    def bound_output(self, raw: str | bytes, *, label: str = "output") -> Bounded:
+        from unipi.tools.bound import bound_output
+
+        return bound_output(raw, label=label, artifacts=self._artifacts)
+
+    def bounded_content(
+        self, content: str | Sequence[UserContent], label: str
+    ) -> Sequence[UserContent]:
+        """A result's content, repaired, its text parts together within the model's bound."""
+        if isinstance(content, str):
+            content = (Text(content),)
+        texts = [part.text for part in content if isinstance(part, Text)]
+        size = sum(
+            len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in texts
+        )
+        if size <= MODEL_TEXT_LIMIT:
+            return tuple(
+                part
+                if not isinstance(part, Text) or part.text.isascii()
+                else Text(repair(part.text))
+                for part in content
+            )
+        joined = self.bound_output("\n".join(texts), label=label)
+        return (Text(joined.text), *(part for part in content if isinstance(part, Image)))
+
+    def start_plugin_task(self, plugin: str, run: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run a plugin's background task in the session's task group, isolated and named."""
+
+        async def isolated() -> None:
+            try:
+                await run()
+            except StaleContextError as error:
+                self._name_stale(plugin, error)
+            except Exception as error:  # noqa: BLE001 - a plugin's task must not end the session
+                text = f"background task {name!r} of plugin {plugin!r} failed: {error!r}"
+                self.observer(Notice("error", text, plugin))
+
+        self.tasks.start_soon(isolated, name=f"{plugin}:{name}")
+
+    def _name_stale(self, plugin: str, error: StaleContextError) -> None:
+        if plugin not in self._stale_named:
+            self._stale_named.add(plugin)
+            self.observer(Notice("error", str(error), plugin))
+
+    async def _wake(self) -> None:
+        self.tasks.start_soon(self.go_on)
+
+    async def _run(self, opening: Sequence[Message], text: str, images: Sequence[Image]) -> None:
+        self.running, self.cancelled = True, False
+        try:
+            with anyio.CancelScope() as scope:
+                self._scope = scope
+                await run_loop(self, opening, text, images)
+        finally:
+            self._scope = None
+            self.running = False
+
+
+def _reaches_model(message: Message) -> bool:
+    """Whether a message is part of the context: the same rule as the session's own projection."""
+    if isinstance(message, AssistantMessage):
+        return message.stop_reason not in ("error", "aborted")
+    return not (isinstance(message, BashMessage) and message.exclude_from_context)

@@ -1,0 +1,174 @@
+"""The agent loop: request, answer, tool calls, results, and again until nothing is left to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+from attrs import evolve
+
+from unipi.providers import ProviderError
+from unipi_hookspecs import (
+    AgentEndEvent,
+    AgentSettledEvent,
+    AgentStartEvent,
+    AssistantMessage,
+    ToolCall,
+    ToolResultMessage,
+    TurnEndEvent,
+    TurnStartEvent,
+)
+
+from .batch import RunningCall, all_terminate, result_message, run_batch
+from .notices import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unipi_hookspecs import Image, Message
+
+    from .agent import Agent
+
+_CUT = "Not run: the answer was cut at its output limit before this call was complete."
+_SETTLE_SECONDS = 5.0
+
+
+class RunFailedError(Exception):
+    """The provider could not be made to answer; the text is its own words."""
+
+
+async def run_loop(
+    agent: Agent, opening: Sequence[Message], prompt: str, images: Sequence[Image]
+) -> None:
+    """One run, from its opening messages to settled.
+
+    Every way of starting a run comes through here, so every run builds the same head. Raises
+    RunFailedError when the provider failed for good; the session is valid in any case.
+    """
+    said: list[Message] = []
+    try:
+        opening = [*opening, *(agent.queues.take_next_turn() if opening else ())]
+        opening += await agent.prompt_text.begin_run(prompt, images)
+        await agent.hooks.agent_start(AgentStartEvent())
+        for message in opening:
+            said.append(await agent.add(message))
+        await _turns(agent, said)
+    finally:
+        # What a cancelled turn leaves must be valid and told, so this part is not interrupted.
+        with anyio.move_on_after(_SETTLE_SECONDS, shield=True):
+            await agent.hooks.agent_end(AgentEndEvent(tuple(said)))
+            _drain_quiet(agent)
+            await agent.save()
+            await agent.hooks.agent_settled(AgentSettledEvent(agent.cancelled))
+
+
+async def _turns(agent: Agent, said: list[Message]) -> None:
+    for index in range(agent.max_turns):
+        steering, _ = agent.queues.take_steering()
+        for message in steering:
+            said.append(await agent.add(message))
+        finished = await _turn(agent, index, said)
+        if agent.queues.steer and any(turn for _, turn in agent.queues.steer):
+            continue
+        if finished:
+            following, wants_turn = agent.queues.take_follow_up()
+            for message in following:
+                said.append(await agent.add(message))
+            if not wants_turn:
+                return
+    agent.observer(
+        Notice("warning", f"stopped after {agent.max_turns} turns; say /continue to go on")
+    )
+
+
+async def _turn(agent: Agent, index: int, said: list[Message]) -> bool:
+    """One request and the calls it asks for; returns whether the loop may stop."""
+    await agent.hooks.turn_start(TurnStartEvent(index, agent.now()))
+    answer = await _answer(agent)
+    said.append(answer)
+    calls = [part for part in answer.content if isinstance(part, ToolCall)]
+    results: list[ToolResultMessage] = []
+    terminate = False
+    if calls and answer.stop_reason == "length":
+        results = _refuse_all(agent, calls, _CUT)
+    elif calls:
+        running = await run_batch(agent, calls)
+        terminate = all_terminate(running)
+        results = await _store_results(agent, running)
+    said += results
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    await agent.hooks.turn_end(TurnEndEvent(index, answer, tuple(results)))
+    return terminate or not calls
+
+
+async def _answer(agent: Agent) -> AssistantMessage:
+    try:
+        answer = await agent.requester.answer()
+    except ProviderError as error:
+        partial = error.partial or AssistantMessage(())
+        failed = evolve(
+            partial,
+            api=agent.model.api,
+            provider=agent.model.provider,
+            model=agent.model.id,
+            # A call that was never completed must not look like one.
+            content=tuple(p for p in partial.content if not isinstance(p, ToolCall)),
+            stop_reason="error",
+            error_message=str(error),
+            timestamp=agent.now(),
+        )
+        agent.store(failed)
+        raise RunFailedError(f"{agent.model.name}: {error}") from error
+    except anyio.get_cancelled_exc_class():
+        agent.store(
+            AssistantMessage(
+                (),
+                api=agent.model.api,
+                provider=agent.model.provider,
+                model=agent.model.id,
+                stop_reason="aborted",
+                timestamp=agent.now(),
+            )
+        )
+        raise
+    if not agent.wants_deltas:
+        await agent.message_started(answer)
+    sealed = await agent.seal(answer)
+    assert isinstance(sealed, AssistantMessage), "message_end keeps the role"
+    return sealed
+
+
+async def _store_results(agent: Agent, running: Sequence[RunningCall]) -> list[ToolResultMessage]:
+    """Store the results in the model's order; a cancellation does not lose one."""
+    results: list[ToolResultMessage] = []
+    with anyio.CancelScope(shield=True):
+        for item in running:
+            message = result_message(item, agent.now())
+            if item.cancelled:
+                agent.store(message)
+                results.append(message)
+                continue
+            stored = await agent.add(message)
+            assert isinstance(stored, ToolResultMessage), "message_end keeps the role"
+            results.append(stored)
+    return results
+
+
+def _refuse_all(agent: Agent, calls: Sequence[ToolCall], text: str) -> list[ToolResultMessage]:
+    results = []
+    for call in calls:
+        item = RunningCall(agent, call, call.arguments)
+        item.refuse(text)
+        message = result_message(item, agent.now())
+        agent.store(message)
+        results.append(message)
+    return results
+
+
+def _drain_quiet(agent: Agent) -> None:
+    """Snapshots that arrived too late for a request are history now; prompts stay queued."""
+    for queue in (agent.queues.steer, agent.queues.follow_up):
+        for message, turn in list(queue):
+            if not turn:
+                queue.remove((message, turn))
+                agent.store(message)

@@ -1,0 +1,208 @@
+"""Opening an agent on a session: resume its epoch where the bytes allow, start its plugins, and
+end everything in order.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+from attrs import field, frozen
+
+from unipi.prefix.ledger import Ledger, Reason
+from unipi.prefix.lineage import Item
+from unipi.prefix.wire import HeadSpec, ToolSpec
+from unipi.providers import Transport, api_for, find_secret
+from unipi.tools.bound import Artifacts
+from unipi_hookspecs import ResourcesDiscoverEvent, SessionShutdownEvent, SessionStartEvent
+
+from . import records
+from .agent import Agent
+from .notices import Notice, nobody
+from .requests import RetryPolicy
+from .toolbox import Toolbox
+from .ui import SilentUI
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from unipi.prefix.guard import PrefixPolicy
+    from unipi.session import Session
+    from unipi_hookspecs import UI, Model, ThinkingLevel
+
+    from .host import Host
+    from .notices import Observer
+
+_SHUTDOWN_SECONDS = 5.0
+
+
+@frozen
+class AgentOptions:
+    """The choices of one run. `save_wait` is how many seconds a full disk may pause a turn."""
+
+    thinking: ThinkingLevel = "off"
+    policy: PrefixPolicy = "enforce"
+    max_turns: int = 200
+    save_wait: float = 30.0
+    retry: RetryPolicy = field(factory=RetryPolicy)
+    fresh_head: bool = False
+    wants_deltas: bool = False
+    wants_bodies: bool = False
+
+
+@asynccontextmanager
+async def open_agent(
+    host: Host,
+    session: Session,
+    model: Model,
+    options: AgentOptions = AgentOptions(),
+    *,
+    observer: Observer = nobody,
+    ui: UI | None = None,
+) -> AsyncIterator[Agent]:
+    """An agent that works in `session` until the block ends.
+
+    On leaving, plugins hear `session_shutdown`, their tasks end, and the session file is closed.
+    """
+
+    def warn(plugin: str, text: str) -> None:
+        observer(Notice("warning", text, plugin))
+
+    failure: Exception | None = None
+    async with Transport() as transport, anyio.create_task_group() as tasks:
+        agent = Agent(
+            session=session,
+            hooks=host.hooks,
+            api=api_for(model.api),
+            model=model,
+            transport=transport,
+            toolbox=Toolbox(host.tools, warn),
+            tasks=tasks,
+            ui=ui or SilentUI(observer),
+            artifacts=_artifacts(session),
+            find_secret=find_secret,
+            thinking=options.thinking,
+            policy=options.policy,
+            observer=observer,
+            settings=host.settings,
+            retry=options.retry,
+            max_turns=options.max_turns,
+            save_wait=options.save_wait,
+            missing_required=host.loaded.missing_required,
+            wants_deltas=options.wants_deltas,
+            wants_bodies=options.wants_bodies,
+        )
+        host.hooks.bind(agent.context_of)
+        try:
+            await _begin(agent, fresh_head=options.fresh_head)
+            yield agent
+        except Exception as error:  # noqa: BLE001 - raised below, bare rather than in a group
+            failure = error
+        finally:
+            with anyio.move_on_after(_SHUTDOWN_SECONDS, shield=True):
+                await host.hooks.session_shutdown(SessionShutdownEvent("quit"))
+            agent.end_contexts("session_shutdown")
+            host.hooks.unbind()
+            tasks.cancel_scope.cancel()
+            session.close()
+    if failure is not None:
+        raise failure
+
+
+def _artifacts(session: Session) -> Artifacts | None:
+    if session.path is None:
+        return None
+    return Artifacts(session.path.with_suffix(".artifacts"), session.secret())
+
+
+async def _begin(agent: Agent, *, fresh_head: bool) -> None:
+    resumed = bool(agent.session.context())
+    closed = agent.session.close_open_calls("the previous run ended before this call had finished")
+    if closed:
+        text = f"{len(closed)} tool calls of the previous run had no result; they are marked so"
+        agent.observer(Notice("info", text))
+    for item in agent.session.context():
+        agent.lineage.append(Item(item.entry_id, item.message))
+    agent.tail.remember(agent.session.messages())
+    if agent.hooks.has("resources_discover"):
+        found = await agent.hooks.resources_discover(
+            ResourcesDiscoverEvent(str(agent.session.cwd), "startup")
+        )
+        agent.prompt_text.instructions = tuple(
+            text for _, resources in found for text in resources.instructions
+        )
+    if resumed:
+        _resume(agent, fresh_head=fresh_head)
+    await agent.hooks.session_start(SessionStartEvent("resume" if resumed else "startup"))
+
+
+def _resume(agent: Agent, *, fresh_head: bool) -> None:
+    """Go on with the stored head and the same bytes, or say why that cannot be."""
+    branch = agent.session.branch()
+    for data in records.every(branch, records.PROJECTION):
+        decision = records.decision_from(data)
+        if decision is not None:
+            agent.lineage.decide(decision)
+    stored = records.latest(branch, records.HEAD)
+    mark = records.mark_from(records.latest(branch, records.REQUEST) or {})
+    if stored is None or mark is None:
+        return
+    agent.lineage.ledger = Ledger(mark.epoch)
+    head = records.head_from(stored)
+    if head is None:
+        return
+    spec = _stored_spec(agent, stored)
+    if fresh_head:
+        agent.lineage.want_boundary(Reason("reload", "user", detail="a fresh head was asked for"))
+    elif not _same_route(agent, stored):
+        agent.lineage.want_boundary(Reason("model", "user", detail="another model was chosen"))
+    elif agent.lineage.resume(spec, head, mark):
+        gone = agent.toolbox.restore([tool.name for tool in spec.tools])
+        agent.prompt_text.restore(spec)
+        agent.restore_head(spec, head)
+        _tell_changes(agent, spec, gone)
+        return
+    else:
+        agent.lineage.want_boundary(
+            Reason("resume", "host", detail="the stored prefix could not be rebuilt")
+        )
+
+
+def _stored_spec(agent: Agent, stored: records.Data) -> HeadSpec:
+    """The head's specification as far as it is stored; schemas live in the head's bytes alone."""
+    system, tools = stored.get("system"), stored.get("tools")
+    return HeadSpec(
+        model=agent.model,
+        system=tuple(str(text) for text in system) if isinstance(system, list) else (),
+        tools=tuple(ToolSpec(str(name), "", b"") for name in tools)
+        if isinstance(tools, list)
+        else (),
+        thinking=agent.thinking,
+        lineage=agent.session.id,
+        options=agent.model.options,
+    )
+
+
+def _same_route(agent: Agent, stored: records.Data) -> bool:
+    model = agent.model
+    return (
+        stored.get("provider") == model.provider
+        and stored.get("model") == model.id
+        and stored.get("api") == model.api
+        and stored.get("thinking") == agent.thinking
+    )
+
+
+def _tell_changes(agent: Agent, spec: HeadSpec, gone: Sequence[str]) -> None:
+    """What has changed since the stored head was made; the session goes on with what it has."""
+    changes = []
+    if gone:
+        changes.append(f"tools that are gone: {', '.join(gone)}")
+    if agent.toolbox.pending:
+        changes.append(f"tools that wait for the next epoch: {', '.join(agent.toolbox.pending)}")
+    if not changes and spec.system and agent.prompt_text.base() != spec.system[0]:
+        changes.append("the base prompt would be another one now")
+    if changes:
+        text = f"resumed with the stored head ({'; '.join(changes)}); --fresh-head takes a new one"
+        agent.observer(Notice("info", text))

@@ -1,0 +1,144 @@
+"""The head that the next request wants, and what becomes of plugins' edits of the system prompt.
+
+Inside an epoch the head stands. An edit that a plugin returns from `before_agent_start` becomes a
+tail note under `enforce`; under `record` and `off` it moves the head, as a boundary that the plugin
+owns. At a boundary that a plugin asked for, edits enter the new head.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from unipi.prefix.canonical import repair
+from unipi.prefix.guard import Rewrite
+from unipi.prefix.ledger import Reason
+from unipi.prefix.wire import HeadSpec
+from unipi_hookspecs import BeforeAgentStartEvent, CustomMessage
+
+from .system_prompt import addition, base_prompt, moved_edit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unipi_hookspecs import Image, Message
+
+    from .agent import Agent
+
+
+@frozen
+class _Edit:
+    """What plugins made of the prompt they were given; the last of `plugins` is its author."""
+
+    plugins: tuple[str, ...]
+    given: str
+    returned: str
+
+
+class SystemPrompt:
+    """Builds the head's specification once an epoch, and holds plugins to it in between."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._edit: _Edit | None = None
+        self._base_text: str | None = None
+        self._spec: HeadSpec | None = None
+        self.instructions: tuple[str, ...] = ()
+
+    def restore(self, spec: HeadSpec) -> None:
+        """Go on with the head of an epoch that another process began."""
+        self._spec = spec
+        self._base_text = spec.system[0] if spec.system else ""
+
+    def spec(self) -> HeadSpec:
+        """The next request's head: the epoch's, or a new one where a boundary is due."""
+        agent, spec = self._agent, self._spec
+        same_choice = (
+            spec is not None and spec.model == agent.model and spec.thinking == agent.thinking
+        )
+        if spec is not None and same_choice and not agent.lineage.boundary_wanted:
+            return spec
+        tools = agent.toolbox.freeze()
+        if spec is not None and tools == spec.tools:
+            tools = tuple(spec.tools)
+        self._base_text = self.base()
+        self._spec = HeadSpec(
+            model=agent.model,
+            system=(self._text(),),
+            tools=tools,
+            thinking=agent.thinking,
+            lineage=agent.session.id,
+            options=agent.model.options,
+        )
+        return self._spec
+
+    def base(self) -> str:
+        """The host's own prompt, from what is enabled now."""
+        agent = self._agent
+        tools = [owned.tool for owned in agent.toolbox.enabled()]
+        return repair(base_prompt(agent.session.cwd, tools, self.instructions))
+
+    def _text(self) -> str:
+        text, edit = self._base_text or "", self._edit
+        return repair(moved_edit(edit.given, edit.returned, text)) if edit else text
+
+    async def begin_run(self, prompt: str, images: Sequence[Image]) -> list[Message]:
+        """Ask `before_agent_start`; returns the messages that plugins want at the tail."""
+        agent = self._agent
+        if not agent.hooks.has("before_agent_start"):
+            return []
+        given = self._base_text
+        if given is None or agent.lineage.boundary_wanted:
+            given = self._base_text = self.base()
+        event = BeforeAgentStartEvent(prompt, tuple(images), given)
+        start = await agent.hooks.before_agent_start(event)
+        messages: list[Message] = [message for _, message in start.messages]
+        if self._spec is not None and (start.system_prompt,) == tuple(self._spec.system):
+            return messages
+        edit = None
+        if start.system_prompt != given:
+            edit = _Edit(start.prompt_changed_by, given, start.system_prompt)
+        return messages + self._settle(edit)
+
+    def _settle(self, edit: _Edit | None) -> list[Message]:
+        agent = self._agent
+        if agent.lineage.boundary_wanted:
+            self._edit = edit
+            return []
+        if agent.policy == "enforce":
+            return self._note(edit) if edit else []
+        before, self._edit = self._edit, edit
+        if self._spec is not None and self._text() != self._spec.system[0]:
+            owner = _author(edit or before)
+            self._name(owner, "changed the system prompt")
+            agent.lineage.want_boundary(
+                Reason("system_prompt", owner, avoidable=True, detail="before_agent_start")
+            )
+        return []
+
+    def _note(self, edit: _Edit) -> list[Message]:
+        """What an edit says becomes a tail message, unless the tail says it already."""
+        agent = self._agent
+        text = addition(edit.given, edit.returned)
+        for plugin in edit.plugins:
+            self._name(plugin, f"{'added to' if text else 'replaced'} the system prompt")
+        if not text:
+            return []
+        content = f"Further instructions:\n{repair(text)}"
+        note = CustomMessage(NOTE_TYPE, content, display=False, timestamp=agent.now())
+        return [note] if agent.tail.is_news(note) else []
+
+    def _name(self, plugin: str, what: str) -> None:
+        self._agent.requester.name(Rewrite(plugin, "before_agent_start", what, _ADVICE))
+
+
+def _author(edit: _Edit | None) -> str:
+    return edit.plugins[-1] if edit and edit.plugins else "host"
+
+
+NOTE_TYPE = "unipi-system-note"
+_ADVICE = (
+    "its text goes to the tail; use resources_discover for what never changes, "
+    "ctx.append_message for what does"
+)

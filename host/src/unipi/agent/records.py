@@ -1,0 +1,133 @@
+"""Our own lines in a session file: `custom` entries that Pi steps over.
+
+`unipi.head`        the head of an epoch, byte for byte
+`unipi.epoch`       a boundary: number, cause, owner, whether avoidable, tokens lost, price
+`unipi.request`     a request that is about to go out, with the keyed fingerprint of its prefix
+`unipi.projection`  what the model is shown in place of an entry, decided once by a plugin
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from unipi.prefix.ledger import ENTRY_TYPE, to_data
+from unipi.prefix.lineage import Decision, Mark
+from unipi.prefix.wire import Head
+from unipi.session import message_from_fields, message_to_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unipi.prefix.lineage import Lineage
+    from unipi.prefix.wire import HeadSpec
+    from unipi_hookspecs import JSON, Entry, RequestInfo
+
+Data: TypeAlias = "Mapping[str, JSON]"
+HEAD = "unipi.head"
+EPOCH = ENTRY_TYPE
+REQUEST = "unipi.request"
+PROJECTION = "unipi.projection"
+
+epoch_data = to_data
+
+
+def head_data(epoch: int, spec: HeadSpec, head: Head) -> dict[str, JSON]:
+    """The stored head. Its bytes are UTF-8 JSON text, so they are kept as a string."""
+    return {
+        "epoch": epoch,
+        "provider": spec.model.provider,
+        "model": spec.model.id,
+        "api": spec.model.api,
+        "thinking": spec.thinking,
+        "system": list(spec.system),
+        "tools": [tool.name for tool in spec.tools],
+        "open": head.open.decode(),
+        "close": head.close.decode(),
+        "leading": head.leading,
+    }
+
+
+def head_from(data: Mapping[str, JSON]) -> Head | None:
+    """The stored head again, or None when the entry is not one."""
+    opening, closing = data.get("open"), data.get("close")
+    if not isinstance(opening, str) or not isinstance(closing, str):
+        return None
+    return Head(opening.encode(), closing.encode(), data.get("leading") is True)
+
+
+def request_data(lineage: Lineage, info: RequestInfo) -> dict[str, JSON]:
+    """Where this request ends, for the process that resumes the session."""
+    mark = lineage.mark()
+    data: dict[str, JSON] = {
+        "requestId": info.request_id,
+        "purpose": info.purpose,
+        "epoch": info.epoch,
+    }
+    if mark is not None:
+        data |= {
+            "first": mark.first,
+            "last": mark.last,
+            "fingerprint": mark.fingerprint,
+        }
+    return data
+
+
+def mark_from(data: Mapping[str, JSON]) -> Mark | None:
+    """The mark of a `unipi.request` entry, or None when it carries none."""
+    epoch, first, last = data.get("epoch"), data.get("first"), data.get("last")
+    fingerprint = data.get("fingerprint")
+    if (
+        isinstance(epoch, int)
+        and isinstance(first, str)
+        and isinstance(last, str)
+        and isinstance(fingerprint, str)
+    ):
+        return Mark(epoch, first, last, fingerprint)
+    return None
+
+
+def wire_decision(entry_id: str, wire: bytes) -> Decision:
+    return Decision(entry_id, wire=wire)
+
+
+def projection_data(decision: Decision) -> dict[str, JSON]:
+    data: dict[str, JSON] = {"entryId": decision.entry_id}
+    if decision.wire is not None:
+        data["wire"] = decision.wire.decode()
+    elif decision.message is None:
+        data["dropped"] = True
+    else:
+        data["message"] = message_to_fields(decision.message)
+    return data
+
+
+def decision_from(data: Mapping[str, JSON]) -> Decision | None:
+    """A stored decision, or None when the entry is not one."""
+    entry_id, wire, message = data.get("entryId"), data.get("wire"), data.get("message")
+    if not isinstance(entry_id, str):
+        return None
+    if isinstance(wire, str):
+        return Decision(entry_id, wire=wire.encode())
+    if isinstance(message, dict):
+        return Decision(entry_id, message_from_fields(message))
+    return Decision(entry_id, dropped=True)
+
+
+def latest(branch: Sequence[Entry], custom_type: str) -> Mapping[str, JSON] | None:
+    """The data of the newest custom entry of a type on a branch."""
+    for entry in reversed(branch):
+        if entry.type == "custom" and entry.fields.get("customType") == custom_type:
+            data = entry.fields.get("data")
+            return data if isinstance(data, dict) else None
+    return None
+
+
+def every(branch: Sequence[Entry], custom_type: str) -> list[Mapping[str, JSON]]:
+    """The data of all custom entries of a type on a branch, oldest first."""
+    found: list[Mapping[str, JSON]] = []
+    for entry in branch:
+        if entry.type == "custom" and entry.fields.get("customType") == custom_type:
+            data = entry.fields.get("data")
+            if isinstance(data, dict):
+                found.append(data)
+    return found

@@ -1,0 +1,316 @@
+"""From the branch to an answer: project, guard, seal, save, send; retry with the same bytes."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import anyio
+from attrs import evolve, frozen
+
+from unipi.prefix.canonical import compact
+from unipi.prefix.guard import ContextGuard, HeadWatch, PayloadGuard, Rewrite
+from unipi.prefix.ledger import Reason
+from unipi.prefix.payload import WireMessages, head_of, payload_of
+from unipi.providers import ProviderError, redacted, request_headers, send
+from unipi_hookspecs import (
+    AfterProviderResponseEvent,
+    AssistantMessage,
+    BeforeProviderHeadersEvent,
+    BeforeProviderRequestEvent,
+    ContextEvent,
+    MessageUpdateEvent,
+    ProviderRequestSealedEvent,
+    ProviderResponseEndEvent,
+    RequestInfo,
+)
+
+from . import records
+from .notices import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from unipi.prefix.lineage import Decision
+    from unipi.prefix.seal import Sealed
+    from unipi.prefix.wire import Head, HeadSpec
+    from unipi.providers import StreamDelta
+    from unipi_hookspecs import Message, Payload, Purpose
+
+    from .agent import Agent
+
+
+@frozen
+class RetryPolicy:
+    """How often a request that failed in passing is sent again, the very same bytes.
+
+    Waits double from `base` seconds to `cap`, with jitter; a server's `retry-after` is honoured,
+    and one beyond `longest` seconds ends the attempt (Pi's default, 60 s).
+    """
+
+    attempts: int = 4
+    base: float = 0.5
+    cap: float = 8.0
+    longest: float = 60.0
+
+    def wait(self, attempt: int, retry_after: float | None) -> float | None:
+        """Seconds before the attempt after `attempt`, or None when there is none."""
+        if attempt + 1 >= self.attempts:
+            return None
+        if retry_after is not None:
+            return retry_after if retry_after <= self.longest else None
+        step = min(self.cap, self.base * 2.0**attempt)
+        return step * (0.75 + random.random() / 4)  # noqa: S311 - spreads load, guards nothing
+
+
+@frozen
+class _Shape:
+    """What plugins made of a payload: its head, why it starts an epoch, its new wire messages."""
+
+    head: Head
+    reason: Reason | None
+    wire: list[tuple[str, bytes]]
+    owner: str | None = None
+
+
+class Requester:
+    """Builds and sends the requests of one lineage."""
+
+    def __init__(self, agent: Agent, retry: RetryPolicy) -> None:
+        self._agent = agent
+        self._retry = retry
+        self._watch = HeadWatch()
+        self._reported: set[tuple[str, str]] = set()
+
+    async def answer(self, purpose: Purpose = "turn") -> AssistantMessage:
+        """Send the next request of the session and return the answer as received.
+
+        Raises `ProviderError` when no attempt succeeded.
+        """
+        agent = self._agent
+        agent.now()  # one reading of the clock a request
+        model = agent.model
+        info = RequestInfo(
+            request_id=uuid.uuid4().hex,
+            attempt=0,
+            purpose=purpose,
+            provider=model.provider,
+            api=model.api,
+            model=model.id,
+            epoch=agent.lineage.ledger.number,
+        )
+        spec = agent.head_spec()
+        sealed, info = await self._build(spec, info)
+        agent.session.append_custom(records.REQUEST, records.request_data(agent.lineage, info))
+        await agent.save()
+        return await self._send(sealed, info)
+
+    # Building.
+
+    async def _build(self, spec: HeadSpec, info: RequestInfo) -> tuple[Sealed, RequestInfo]:
+        agent, lineage = self._agent, self._agent.lineage
+        messages, new_from = lineage.project()
+        override: Sequence[Message] | None = None
+        owner: str | None = None
+        if agent.hooks.has("context"):
+            guard = ContextGuard(messages, new_from, agent.policy, self.name)
+            await agent.hooks.context(ContextEvent(messages, new_from, info), guard.check)
+            override, owner = guard.override, guard.owner
+            if override is None:
+                self._remember(lineage.accept(guard.tail))
+        reason = lineage.reason_for(spec)
+        if reason is None and (override is not None or lineage.diverged):
+            who = owner or lineage.diverged or "host"
+            reason = Reason("plugin_rewrite", who, avoidable=True, detail="context")
+        head = agent.head(spec)
+        if override is not None:
+            fragments = [("", raw) for _, raw in agent.api.fragments(override, spec.model)]
+        elif reason is not None:
+            fragments = lineage.all_fragments(spec)
+        else:
+            fragments = lineage.new_fragments(spec)
+        if agent.hooks.has("before_provider_request"):
+            shape = await self._shape(head, reason, fragments, info)
+            head, reason, fragments, owner = (
+                shape.head,
+                shape.reason,
+                shape.wire,
+                shape.owner or owner,
+            )
+        wire = [raw for _, raw in fragments]
+        if reason is None:
+            return lineage.extend(wire), info
+        sealed, boundary = lineage.restart(spec, head, reason, wire, owner)
+        if boundary is not None:
+            await agent.crossed(boundary, head)
+            info = evolve(info, epoch=boundary.number)
+        return sealed, info
+
+    async def _shape(
+        self,
+        head: Head,
+        reason: Reason | None,
+        fragments: list[tuple[str, bytes]],
+        info: RequestInfo,
+    ) -> _Shape:
+        """Let plugins shape the payload, and hold them to the policy."""
+        agent, lineage = self._agent, self._agent.lineage
+        prefix = None if reason is not None else lineage.prefix
+        sent = len(prefix) if prefix is not None else 0
+        base = payload_of(head, WireMessages(prefix, [raw for _, raw in fragments]))
+        guard = PayloadGuard(sent, agent.policy, self.name)
+        final = await agent.hooks.before_provider_request(
+            BeforeProviderRequestEvent(base, info), guard.check
+        )
+        for index, changed in guard.changed.items():
+            entry_id, _ = fragments[index - sent]
+            fragments[index - sent] = (entry_id, compact(changed))
+            decision = records.wire_decision(entry_id, compact(changed))
+            lineage.decide(decision)
+            self._remember([decision])
+        touched = [(who, head_of(head, made).open) for who, made in guard.touched_head]
+        shaped = head_of(head, final) if touched else head
+        culprit = self._watch.culprit(touched, sent=prefix is not None)
+        if guard.override is not None:
+            fragments = [("", compact(message)) for message in guard.override.messages]
+            owner = guard.owner or "host"
+            reason = reason or Reason("plugin_rewrite", owner, avoidable=True)
+            return _Shape(shaped, reason, fragments, owner)
+        if prefix is None or shaped.open == prefix.head.open:
+            return _Shape(shaped, reason, fragments)
+        moved, reason = self._moved_head(shaped, culprit or "host", base, final)
+        if reason is not None:
+            fragments = lineage.all_fragments(agent.head_spec())
+        return _Shape(moved, reason, fragments)
+
+    def _moved_head(
+        self, shaped: Head, who: str, base: Payload, final: Payload
+    ) -> tuple[Head, Reason | None]:
+        agent = self._agent
+        assert agent.lineage.prefix is not None, "a head can move only once it was sent"
+        part = "payload_shape"
+        if final.system != base.system:
+            part = "system_prompt"
+        elif final.tools != base.tools:
+            part = "tools"
+        what = f"changed the head of the request ({part})"
+        advice = "give it the same shape every time, or ask for ctx.request_boundary"
+        self.name(Rewrite(who, "before_provider_request", what, advice))
+        if agent.policy == "enforce":
+            return agent.lineage.prefix.head, None
+        return shaped, Reason(part, who, avoidable=True, detail="before_provider_request")
+
+    def _remember(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            self._agent.session.append_custom(records.PROJECTION, records.projection_data(decision))
+
+    def name(self, rewrite: Rewrite) -> None:
+        """Name a plugin once for each hook it rewrites in."""
+        agent = self._agent
+        agent.rewrites.append(rewrite)
+        key = (rewrite.plugin, rewrite.hook)
+        if agent.policy != "off" and key not in self._reported:
+            self._reported.add(key)
+            refused = "refused" if agent.policy == "enforce" else "recorded"
+            agent.observer(Notice("warning", f"prefix: {refused}: {rewrite.text}", rewrite.plugin))
+
+    # Sending.
+
+    async def _send(self, sealed: Sealed, info: RequestInfo) -> AssistantMessage:
+        agent = self._agent
+        while True:
+            headers: Mapping[str, str] = request_headers(agent.model, await agent.secret(), info)
+            if agent.hooks.has("before_provider_headers"):
+                headers, _ = await agent.hooks.before_provider_headers(
+                    BeforeProviderHeadersEvent(headers, info)
+                )
+            try:
+                return await self._attempt(sealed, info, headers)
+            except ProviderError as error:
+                wait = (
+                    self._retry.wait(info.attempt, error.retry_after) if error.retryable else None
+                )
+                if wait is None:
+                    raise
+                text = f"{error}; the same request again in {wait:.1f} s"
+                agent.observer(Notice("warning", text))
+                await anyio.sleep(wait)
+                info = evolve(info, attempt=info.attempt + 1)
+
+    async def _attempt(
+        self, sealed: Sealed, info: RequestInfo, headers: Mapping[str, str]
+    ) -> AssistantMessage:
+        agent, hooks = self._agent, self._agent.hooks
+        if hooks.has("provider_request_sealed") or agent.wants_bodies:
+            event = ProviderRequestSealedEvent(
+                sealed.body,
+                redacted(headers),
+                info,
+                sealed.head_length,
+                sealed.tail_length,
+                sealed.message_ends,
+            )
+            agent.observer(event)
+            await hooks.provider_request_sealed(event)
+        started = time.perf_counter()
+
+        async def on_response(status: int, answer_headers: Mapping[str, str]) -> None:
+            await hooks.after_provider_response(
+                AfterProviderResponseEvent(status, answer_headers, info)
+            )
+
+        on_delta = self._on_delta() if agent.wants_deltas or hooks.has("message_update") else None
+        try:
+            answer = await send(
+                agent.transport,
+                agent.model,
+                sealed.body,
+                headers,
+                info=info,
+                on_response=on_response if hooks.has("after_provider_response") else None,
+                on_delta=on_delta,
+                clock_ms=agent.now,
+            )
+        except ProviderError as error:
+            partial = error.partial
+            await self._ended(info, partial, started, str(error))
+            raise
+        await self._ended(info, answer, started, None)
+        if answer.usage is not None:
+            agent.lineage.ledger.saw_prompt(answer.usage.prompt)
+        return answer
+
+    async def _ended(
+        self,
+        info: RequestInfo,
+        answer: AssistantMessage | None,
+        started: float,
+        error: str | None,
+    ) -> None:
+        event = ProviderResponseEndEvent(
+            info,
+            answer.usage if answer else None,
+            "error" if error else answer.stop_reason if answer else "error",
+            answer.response_id if answer else None,
+            error,
+            (time.perf_counter() - started) * 1e3,
+        )
+        self._agent.observer(event)
+        await self._agent.hooks.provider_response_end(event)
+
+    def _on_delta(self) -> Callable[[StreamDelta], Awaitable[None]]:
+        agent = self._agent
+        begun = False
+
+        async def on_delta(delta: StreamDelta) -> None:
+            nonlocal begun
+            if not begun:
+                begun = True
+                await agent.message_started(AssistantMessage(()))
+            event = MessageUpdateEvent(delta.kind, delta.index, delta.delta)
+            agent.observer(event)
+            await agent.hooks.message_update(event)
+
+        return on_delta

@@ -1,0 +1,71 @@
+"""Settings, plugins and models for a command, with errors a person can act on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unipi.cli._output import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from unipi.agent import Host
+    from unipi.hooks import Failure
+    from unipi.loader.settings import Settings
+    from unipi_hookspecs import Model
+
+
+def load_host(
+    cwd: Path,
+    *,
+    paths: Sequence[Path] = (),
+    deny: Sequence[str] = (),
+    strict: bool = False,
+    report: Callable[[Failure], None] | None = None,
+) -> tuple[Host, Settings]:
+    """Read the settings and load the plugins, or exit with a message."""
+    from unipi.agent.host import ESSENTIAL, builtin_plugins, prepare_host
+    from unipi.loader import LoadError
+    from unipi.loader.paths import user_dir
+    from unipi.loader.settings import SettingsError, load_options, load_settings
+    from unipi.providers import ModelsFileError
+
+    home = user_dir()
+    try:
+        settings = load_settings(home, cwd)
+        options = load_options(
+            settings,
+            user_dir=home,
+            project_dir=cwd,
+            paths=paths,
+            deny=deny,
+            strict=strict,
+            builtins=builtin_plugins(),
+            essential=ESSENTIAL,
+        )
+        host = prepare_host(
+            cwd,
+            options,
+            override_tools=settings.override_tools,
+            models_file=home / "models.json",
+            report=report,
+        )
+    except (SettingsError, ModelsFileError) as error:
+        fail(str(error), 2)
+    except LoadError as error:
+        fail(str(error).replace("\n", "\nunipi: "))
+    return host, settings
+
+
+def choose_model(host: Host, settings: Settings, name: str | None) -> Model:
+    """The model of `--model`, else of the settings, or exit saying how to choose one."""
+    from unipi.providers import ModelError, find_model
+
+    wanted = name or settings.values.get("default_model")
+    if not isinstance(wanted, str) or not wanted:
+        fail("no model: say --model provider/id, or set `default_model` in settings.json", 2)
+    try:
+        return find_model(wanted, host.models)
+    except ModelError as error:
+        fail(str(error), 2)

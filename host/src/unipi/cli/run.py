@@ -1,0 +1,177 @@
+"""`unipi run`: one prompt to its end, as text or as JSON events."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unipi.cli._output import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anyio.abc import TaskStatus
+
+    from unipi.agent import Agent, AgentOptions, Host
+    from unipi.session import Session
+    from unipi_hookspecs import Model
+
+    from ._summary import Summary
+
+
+@click.command()
+@click.option("-p", "--prompt", required=True, help="What to do; `-` reads it from standard input.")
+@click.option("--model", "model_name", metavar="PROVIDER/ID", help="Which model answers.")
+@click.option("--json", "as_json", is_flag=True, help="Events, one JSON object a line.")
+@click.option(
+    "--session",
+    "session_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Work in this session file; it is made if it is not there.",
+)
+@click.option("--continue", "go_on", is_flag=True, help="Go on with this folder's last session.")
+@click.option("--no-session", is_flag=True, help="Keep the session in memory only.")
+@click.option(
+    "-e",
+    "paths",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Load this plugin file or package too.",
+)
+@click.option("--no-plugin", "deny", multiple=True, metavar="NAME", help="Do not load this plugin.")
+@click.option("--strict-plugins", "strict", is_flag=True, help="Stop at any plugin problem.")
+@click.option(
+    "--prefix-policy",
+    "policy",
+    default="enforce",
+    show_default=True,
+    type=click.Choice(["enforce", "record", "off"]),
+    help="What becomes of a plugin that rewrites what was sent.",
+)
+@click.option(
+    "--thinking",
+    default="off",
+    show_default=True,
+    type=click.Choice(["off", "minimal", "low", "medium", "high", "xhigh"]),
+)
+@click.option("--max-turns", default=200, show_default=True, type=click.IntRange(1))
+@click.option("--fresh-head", is_flag=True, help="On resuming, build the head anew: a boundary.")
+def run(
+    prompt: str,
+    model_name: str | None,
+    as_json: bool,
+    session_path: Path | None,
+    go_on: bool,
+    no_session: bool,
+    paths: Sequence[Path],
+    deny: Sequence[str],
+    strict: bool,
+    policy: str,
+    thinking: str,
+    max_turns: int,
+    fresh_head: bool,
+) -> None:
+    """Run one prompt until nothing automatic is left to do.
+
+    Exit codes: 0 done, 1 the provider or the disk failed, 2 wrong use, 130 interrupted.
+    """
+    from unipi.agent import AgentOptions
+    from unipi.cli._load import choose_model, load_host
+    from unipi.cli._summary import JsonLines, PlainText, Summary
+
+    if prompt == "-":
+        prompt = sys.stdin.read()
+    if not prompt.strip():
+        fail("the prompt is empty; say what to do with -p", 2)
+    summary = Summary(JsonLines() if as_json else PlainText())
+    cwd = Path.cwd()
+    host, settings = load_host(cwd, paths=paths, deny=deny, strict=strict, report=summary.failed)
+    for problem in host.problems:
+        summary.problem(problem.message)
+    model = choose_model(host, settings, model_name)
+    session = _session(cwd, session_path, go_on=go_on, in_memory=no_session)
+    options = AgentOptions(
+        thinking=thinking,  # type: ignore[arg-type]  # click.Choice has checked it
+        policy=policy,  # type: ignore[arg-type]  # click.Choice has checked it
+        max_turns=max_turns,
+        fresh_head=fresh_head,
+        wants_deltas=True,
+    )
+    code = _execute(host, session, model, options, prompt, summary)
+    summary.end(session, code)
+    raise SystemExit(code)
+
+
+def _session(cwd: Path, path: Path | None, *, go_on: bool, in_memory: bool) -> Session:
+    """Find or make the session, or exit saying who holds it and how to go on."""
+    from unipi.session import Session, SessionError, find_latest, new_session_path
+
+    try:
+        if in_memory:
+            return Session.create(None, cwd=cwd)
+        if path is None and go_on:
+            path = find_latest(cwd)
+            if path is None:
+                fail("there is no session of this folder to continue; leave --continue out", 2)
+        if path is not None and path.exists():
+            session = Session.open(path)
+            if session.notice:
+                sys.stderr.write(f"unipi: {session.notice}\n")
+            for damage in session.damages:
+                sys.stderr.write(f"unipi: {path}: {damage}\n")
+            return session
+        if path is not None:
+            return Session.create(path, cwd=cwd)
+        new, session_id = new_session_path(cwd)
+        return Session.create(new, cwd=cwd, id=session_id)
+    except SessionError as error:
+        fail(str(error), 2)
+
+
+def _execute(
+    host: Host,
+    session: Session,
+    model: Model,
+    options: AgentOptions,
+    prompt: str,
+    summary: Summary,
+) -> int:
+    import anyio
+
+    from unipi.agent import AgentError, RunFailedError, open_agent
+    from unipi.providers import SecretError
+    from unipi.session import SessionWriteError
+
+    async def main() -> int:
+        async with open_agent(host, session, model, options, observer=summary) as agent:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(_listen_for_signals, agent)
+                try:
+                    reply = await agent.prompt(prompt)
+                except (AgentError, RunFailedError, SecretError, SessionWriteError) as error:
+                    sys.stderr.write(f"unipi: {error}\n")
+                    return 1
+                finally:
+                    tasks.cancel_scope.cancel()
+            if reply:
+                summary.reply(reply)
+            return 130 if agent.cancelled else 0
+
+    summary.begin(session, model)
+    return anyio.run(main)
+
+
+async def _listen_for_signals(agent: Agent, *, task_status: TaskStatus[None]) -> None:
+    """Ctrl-C and a polite kill stop the turn; the session stays valid."""
+    import anyio
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for _ in signals:
+            agent.abort()

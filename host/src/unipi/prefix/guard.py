@@ -1,0 +1,228 @@
+"""The guard: what a plugin hands back is compared with what was there, by identity first.
+
+A plugin that leaves things alone costs a constant. A change of the head or of a message that was
+already sent is a rewrite; the policy says what becomes of it. Every rewrite has an owner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from attrs import evolve, field, frozen
+
+from unipi_hookspecs import AssistantMessage, Message, Payload, ToolResultMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from unipi_hookspecs import JSON
+
+PrefixPolicy: TypeAlias = Literal["enforce", "record", "off"]
+POLICIES: tuple[PrefixPolicy, ...] = ("enforce", "record", "off")
+
+
+@frozen
+class Rewrite:
+    """A plugin's attempt to change what the provider has already seen."""
+
+    plugin: str
+    hook: str
+    what: str
+    advice: str
+
+    @property
+    def text(self) -> str:
+        return f"plugin {self.plugin!r} ({self.hook}) {self.what}; {self.advice}"
+
+
+Report: TypeAlias = "Callable[[Rewrite], None]"
+_APPEND = "append with ctx.append_message instead, or ask for ctx.request_boundary"
+
+
+class ContextGuard:
+    """Checks what the implementations of `context` return, one after another.
+
+    `tail` is what stands for the new messages: pairs of their position among the new ones and the
+    message to send. `override` is a whole rewritten list, which only `record` and `off` allow.
+    """
+
+    def __init__(
+        self, messages: Sequence[Message], new_from: int, policy: PrefixPolicy, report: Report
+    ) -> None:
+        self._new_from = new_from
+        self._policy = policy
+        self._report = report
+        self.tail = list(enumerate(messages[new_from:]))
+        self.override: list[Message] | None = None
+        self.owner: str | None = None
+
+    def check(
+        self, plugin: str, before: Sequence[Message], returned: Sequence[Message]
+    ) -> Sequence[Message]:
+        """Accept `returned`, or what of it the policy allows; the result goes to the next plugin."""
+        if returned is before:
+            return before
+        returned = list(returned)
+        if self.override is None:
+            problem, tail = self._align(before, returned)
+            if not problem:
+                self.tail = tail
+                return returned
+            self._report(Rewrite(plugin, "context", problem, _APPEND))
+            if self._policy == "enforce":
+                return before
+        self.override, self.owner = returned, plugin
+        return returned
+
+    def _align(
+        self, before: Sequence[Message], returned: list[Message]
+    ) -> tuple[str, list[tuple[int, Message]]]:
+        new_from = self._new_from
+        if len(returned) < new_from or any(
+            ours is not theirs for ours, theirs in zip(before, returned[:new_from], strict=False)
+        ):
+            return "changed messages that were already sent", []
+        ours, theirs = self.tail, returned[new_from:]
+        if len(theirs) > len(ours):
+            return "added messages that are not in the session", []
+        if len(theirs) == len(ours):
+            kept = [
+                (place, new)
+                for (place, old), new in zip(ours, theirs, strict=True)
+                if new is old or _may_replace(old, new)
+            ]
+            problem = "" if len(kept) == len(ours) else "replaced a message by one of another kind"
+            return problem, kept
+        return _dropped(ours, theirs)
+
+
+def _may_replace(old: Message, new: Message) -> bool:
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, AssistantMessage):
+        return False  # an answer is replayed as the provider wrote it
+    if isinstance(old, ToolResultMessage) and isinstance(new, ToolResultMessage):
+        return old.tool_call_id == new.tool_call_id
+    return True
+
+
+def _dropped(
+    ours: list[tuple[int, Message]], theirs: list[Message]
+) -> tuple[str, list[tuple[int, Message]]]:
+    kept: list[tuple[int, Message]] = []
+    wanted = iter(theirs)
+    following = next(wanted, None)
+    for place, message in ours:
+        if message is following:
+            kept.append((place, message))
+            following = next(wanted, None)
+        elif isinstance(message, AssistantMessage | ToolResultMessage):
+            return "left out an answer or a tool result, which belong together", []
+    if following is not None:
+        return "changed the order of new messages, or dropped and replaced at once", []
+    return "", kept
+
+
+@frozen
+class _Parts:
+    envelope: Mapping[str, JSON]
+    system: Sequence[JSON]
+    tools: Sequence[Mapping[str, JSON]]
+
+
+class PayloadGuard:
+    """Checks what the implementations of `before_provider_request` return.
+
+    The head may be shaped while it has not been sent; afterwards the same shape must come back.
+    `sent_messages` counts the wire messages that earlier requests carried.
+    """
+
+    def __init__(self, sent_messages: int, policy: PrefixPolicy, report: Report) -> None:
+        self._sent = sent_messages
+        self._policy = policy
+        self._report = report
+        self.touched_head: list[tuple[str, Payload]] = []
+        self.changed: dict[int, Mapping[str, JSON]] = {}
+        self.override: Payload | None = None
+        self.owner: str | None = None
+
+    def check(self, plugin: str, before: Payload, returned: Payload) -> Payload:
+        """Accept `returned`, or what of it the policy allows; the result goes to the next plugin."""
+        if returned is before:
+            return before
+        accepted = before
+        if _Parts(returned.envelope, returned.system, returned.tools) != _Parts(
+            before.envelope, before.system, before.tools
+        ):
+            accepted = evolve(returned, messages=before.messages)
+            self.touched_head.append((plugin, accepted))
+        if returned.messages is before.messages:
+            return accepted
+        problem, changed = self._messages(before.messages, returned.messages)
+        if not problem:
+            self.changed.update(changed)
+            return evolve(accepted, messages=returned.messages) if changed else accepted
+        self._report(Rewrite(plugin, "before_provider_request", problem, _APPEND))
+        if self._policy == "enforce":
+            return accepted
+        self.owner = plugin
+        self.override = evolve(accepted, messages=list(returned.messages))
+        return self.override
+
+    def _messages(
+        self, before: Sequence[Mapping[str, JSON]], returned: Sequence[Mapping[str, JSON]]
+    ) -> tuple[str, dict[int, Mapping[str, JSON]]]:
+        if len(returned) > len(before):
+            return "added messages that are not in the session", {}
+        if len(returned) < len(before):
+            return "took messages out of the request", {}
+        changed: dict[int, Mapping[str, JSON]] = {}
+        for index, (ours, theirs) in enumerate(zip(before, returned, strict=True)):
+            if ours is theirs or without_markers(ours) == without_markers(theirs):
+                continue
+            if index < self._sent:
+                return "changed messages that were already sent", {}
+            if ours.get("role") != theirs.get("role"):
+                return "changed the role of a message", {}
+            changed[index] = theirs
+        return "", changed
+
+
+def without_markers(value: JSON) -> JSON:
+    """A wire value without cache breakpoints, which are not content.
+
+    Anthropic and OpenAI both say that moving one does not change the prefix (Anthropic, Prompt
+    caching; OpenAI, Prompt caching guide).
+    """
+    if isinstance(value, dict):
+        return {
+            key: without_markers(item)
+            for key, item in value.items()
+            if key not in ("cache_control", "prompt_cache_breakpoint")
+        }
+    if isinstance(value, list):
+        return [without_markers(item) for item in value]
+    return value
+
+
+@frozen
+class HeadWatch:
+    """What each plugin made of the head when it was first sent, to tell later who moved it."""
+
+    first: dict[str, bytes] = field(factory=dict)
+
+    def culprit(self, touched: Sequence[tuple[str, bytes]], sent: bool) -> str | None:
+        """The plugin whose head differs from the one it made before, else the last that let go.
+
+        `touched` are the heads after each plugin's turn, in order.
+        """
+        if not sent:
+            self.first.clear()
+            self.first.update(touched)
+            return None
+        for plugin, head in touched:
+            if self.first.get(plugin) != head:
+                return plugin
+        now = {plugin for plugin, _ in touched}
+        gone = [plugin for plugin in self.first if plugin not in now]
+        return gone[-1] if gone else None

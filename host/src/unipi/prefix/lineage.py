@@ -1,0 +1,253 @@
+"""One line of requests, each the previous one plus a tail.
+
+A lineage holds what the session's branch says to the model (`items`), what of it the model is shown
+(`shown`), and the sealed bytes. Building a request converts what is new and copies the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from .ledger import Ledger, Reason, head_change
+from .seal import Prefix, Sealed
+from .window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unipi_hookspecs import Boundary, Message
+
+    from .wire import Head, HeadSpec, WireApi
+
+
+@frozen(eq=False)
+class Item:
+    """A message of the branch and the session entry that holds it."""
+
+    entry_id: str
+    message: Message
+
+
+@frozen
+class Decision:
+    """What the model is shown in place of an entry's message, decided once and kept.
+
+    Either another `message`, or nothing (`dropped`), or other `wire` bytes.
+    """
+
+    entry_id: str
+    message: Message | None = None
+    dropped: bool = False
+    wire: bytes | None = None
+
+
+@frozen
+class Mark:
+    """Where the last request ended, as kept in the session to be recognised after a restart.
+
+    `first` and `last` are the entries at both ends of what was covered.
+    """
+
+    epoch: int
+    first: str
+    last: str
+    fingerprint: str
+
+
+class Lineage:
+    """The requests of one session and purpose, inside one epoch after another."""
+
+    def __init__(self, api: WireApi, secret: bytes, ledger: Ledger | None = None) -> None:
+        self.api = api
+        self.ledger = ledger or Ledger()
+        self.items: list[Item] = []
+        self.excluded: set[str] = set()
+        self.spec: HeadSpec | None = None
+        self.prefix: Prefix | None = None
+        self.fingerprint: str | None = None  # of the last request
+        self._secret = secret
+        self._decisions: dict[str, Decision] = {}
+        self._shown: list[Message] = []
+        self._ids: list[str] = []
+        self._covered = 0  # items[:_covered] have been projected and sent
+        self._sent = 0  # _shown[:_sent] were in the last request
+        self._pending: Reason | None = None
+        self._diverged: str | None = None
+
+    # What the branch says.
+
+    def append(self, item: Item) -> None:
+        """The branch has grown."""
+        self.items.append(item)
+
+    def replace(self, items: Sequence[Item], reason: Reason) -> None:
+        """The branch is another one: after a compaction, a move in the tree, a reload."""
+        self.items = list(items)
+        self._shown, self._ids = [], []
+        self._covered = self._sent = 0
+        self.want_boundary(reason)
+
+    def want_boundary(self, reason: Reason) -> None:
+        """Let the next request begin a new epoch; the first reason is the one recorded."""
+        if self._pending is None:
+            self._pending = reason
+
+    @property
+    def boundary_wanted(self) -> bool:
+        return self._pending is not None
+
+    def decide(self, decision: Decision) -> None:
+        """Take over a decision that an earlier process stored."""
+        self._decisions[decision.entry_id] = decision
+
+    def was_sent(self, custom_type: str) -> bool:
+        """Whether a message of this custom type has been sent in this epoch."""
+        return any(
+            getattr(message, "custom_type", None) == custom_type
+            for message in self._shown[: self._sent]
+        )
+
+    # Building a request.
+
+    def project(self) -> tuple[Sequence[Message], int]:
+        """All messages of the next request, and the index of the first that was never sent."""
+        del self._shown[self._sent :], self._ids[self._sent :]
+        for item in self.items[self._covered :]:
+            message: Message | None = item.message
+            decision = self._decisions.get(item.entry_id)
+            if decision is not None and decision.wire is None:
+                message = decision.message
+            elif getattr(message, "custom_type", None) in self.excluded:
+                message = None
+            if message is not None:
+                self._shown.append(message)
+                self._ids.append(item.entry_id)
+        return Window(self._shown, len(self._shown)), self._sent
+
+    def accept(self, tail: Sequence[tuple[int, Message]]) -> list[Decision]:
+        """Seal what plugins made of the new messages; returns what must be remembered of it."""
+        new = self._shown[self._sent :]
+        ids = self._ids[self._sent :]
+        decisions: list[Decision] = []
+        kept = dict(tail)
+        for place, (entry_id, old) in enumerate(zip(ids, new, strict=True)):
+            message = kept.get(place)
+            if message is not old:
+                decisions.append(Decision(entry_id, message, dropped=message is None))
+        if decisions:
+            del self._shown[self._sent :], self._ids[self._sent :]
+            self._shown += kept.values()
+            self._ids += [ids[place] for place in kept]
+            for decision in decisions:
+                self._decisions[decision.entry_id] = decision
+        return decisions
+
+    def new_fragments(self, spec: HeadSpec) -> list[tuple[str, bytes]]:
+        """The wire messages that the next request adds: entry id and bytes."""
+        return self._convert(self._shown[self._sent :], self._ids[self._sent :], spec)
+
+    def all_fragments(self, spec: HeadSpec) -> list[tuple[str, bytes]]:
+        """Every wire message of the next request, for the first one of an epoch."""
+        return self._convert(self._shown, self._ids, spec)
+
+    def reason_for(self, spec: HeadSpec) -> Reason | None:
+        """Why the next request cannot extend the last one, as far as is known before it is built."""
+        if self.prefix is None or self.spec is None:
+            return self._pending or Reason("first", "host")
+        if self._pending is not None:
+            return self._pending
+        cause = head_change(self.spec, spec)
+        return Reason(cause, "user") if cause else None
+
+    def extend(self, fragments: Sequence[bytes]) -> Sealed:
+        """Seal a request that is the last one plus these wire messages."""
+        assert self.prefix is not None, "an epoch begins with `restart`"
+        self.prefix.extend(fragments)
+        return self._seal()
+
+    def restart(
+        self,
+        spec: HeadSpec,
+        head: Head,
+        reason: Reason,
+        wire: Sequence[bytes],
+        owner: str | None = None,
+    ) -> tuple[Sealed, Boundary | None]:
+        """Seal a request whose head or history is new; `wire` is all of its messages.
+
+        `owner` is the plugin whose rewrite the policy let through, if the messages are one. When
+        the result extends the last request after all, no boundary is crossed.
+        """
+        before = self.prefix
+        prefix = Prefix(head, self._secret)
+        prefix.extend(wire)
+        boundary = self._cross(before, prefix, reason, spec)
+        self.spec, self.prefix = spec, prefix
+        self._pending, self._diverged = None, owner
+        return self._seal(), boundary
+
+    @property
+    def diverged(self) -> str | None:
+        """The plugin whose rewrite the last request carried, if any."""
+        return self._diverged
+
+    def mark(self) -> Mark | None:
+        """Where the last request ended."""
+        if self.fingerprint is None or not self._covered:
+            return None
+        first, last = self.items[0].entry_id, self.items[self._covered - 1].entry_id
+        return Mark(self.ledger.number, first, last, self.fingerprint)
+
+    def resume(self, spec: HeadSpec, head: Head, mark: Mark) -> bool:
+        """Go on where another process stopped; False when the bytes are not what it sent.
+
+        Everything is rebuilt from the stored head and the branch and compared by keyed digest.
+        """
+        last = next((i for i, item in enumerate(self.items) if item.entry_id == mark.last), -1)
+        covered = self.items[: last + 1]
+        if not covered or covered[0].entry_id != mark.first:
+            return False
+        everything, self.items = self.items, covered
+        self.project()
+        prefix = Prefix(head, self._secret)
+        prefix.extend(raw for _, raw in self._convert(self._shown, self._ids, spec))
+        survived = prefix.fingerprint() == mark.fingerprint
+        self.items = everything
+        if survived:
+            self.spec, self.prefix = spec, prefix
+            self.fingerprint = mark.fingerprint
+            self._covered, self._sent = len(covered), len(self._shown)
+        return survived
+
+    def _seal(self) -> Sealed:
+        assert self.prefix is not None, "sealed only once there is a prefix"
+        self._covered, self._sent = len(self.items), len(self._shown)
+        sealed = self.prefix.seal()
+        self.fingerprint = sealed.fingerprint
+        return sealed
+
+    def _cross(
+        self, before: Prefix | None, after: Prefix, reason: Reason, spec: HeadSpec
+    ) -> Boundary | None:
+        surviving = total = 0
+        if before is not None:
+            same_head = before.head == after.head
+            surviving = before.common(after) if same_head else 0
+            total = before.size
+            if same_head and surviving == total and self._pending is None:
+                return None
+        return self.ledger.cross(reason, surviving=surviving, total=total, prices=spec.model.prices)
+
+    def _convert(
+        self, messages: Sequence[Message], ids: Sequence[str], spec: HeadSpec
+    ) -> list[tuple[str, bytes]]:
+        converted: list[tuple[str, bytes]] = []
+        place = 0
+        for count, raw in self.api.fragments(messages, spec.model):
+            decision = self._decisions.get(ids[place])
+            wire = decision.wire if decision is not None and decision.wire is not None else raw
+            converted.append((ids[place], wire))
+            place += count
+        return converted

@@ -1,0 +1,100 @@
+"""The bytes of one cache epoch: a head, the fragments behind it, and a chain fingerprint.
+
+A request body is a copy of these bytes and a constant close, so its prefix is identical to the
+previous request's by construction. The fingerprint is an HMAC-SHA-256 that runs along with the
+bytes: extending it costs what is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from .window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .wire import Head
+
+
+@frozen(eq=False)
+class Sealed:
+    """One request, ready to be sent and never changed again.
+
+    `message_ends` are byte offsets into `body`; the messages of the head (Chat Completions'
+    system message) are not among them. `fingerprint` is hex and keyed.
+    """
+
+    body: bytes
+    head_length: int
+    tail_length: int
+    message_ends: Sequence[int]
+    fingerprint: str
+
+
+class Prefix:
+    """The growing bytes of one epoch. It only ever grows."""
+
+    def __init__(self, head: Head, secret: bytes) -> None:
+        self.head = head
+        self._bytes = bytearray(head.open)
+        self._ends: list[int] = []
+        self._chain = hmac.new(secret, head.open + b"\0" + head.close, hashlib.sha256)
+
+    def __len__(self) -> int:
+        """The number of wire messages behind the head."""
+        return len(self._ends)
+
+    @property
+    def size(self) -> int:
+        """Bytes from the start of the body to the end of the last message."""
+        return len(self._bytes)
+
+    def extend(self, fragments: Iterable[bytes]) -> None:
+        """Append wire messages; a fragment of no bytes is a message the model does not see."""
+        for fragment in fragments:
+            if not fragment:
+                continue
+            if self._ends or self.head.leading:
+                self._bytes += b","
+            self._bytes += fragment
+            self._ends.append(len(self._bytes))
+            self._chain.update(len(fragment).to_bytes(8, "big"))
+            self._chain.update(fragment)
+
+    def seal(self) -> Sealed:
+        """The request as it stands: the one copy of the history's bytes that a turn pays for."""
+        close = self.head.close
+        return Sealed(
+            body=b"".join((self._bytes, close)),
+            head_length=len(self.head.open),
+            tail_length=len(close),
+            message_ends=Window(self._ends, len(self._ends)),
+            fingerprint=self.fingerprint(),
+        )
+
+    def fingerprint(self) -> str:
+        """The keyed digest of the head and every message so far, as 64 hex digits."""
+        return self._chain.copy().hexdigest()
+
+    def message(self, index: int) -> bytes:
+        """The bytes of one wire message."""
+        end = self._ends[index]
+        start = self._ends[index - 1] + 1 if index else len(self.head.open) + self.head.leading
+        return bytes(self._bytes[start:end])
+
+    def common(self, other: Prefix) -> int:
+        """How many bytes, from the start, are the same in both."""
+        limit = min(len(self._bytes), len(other._bytes))
+        low, high = 0, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._bytes[low:middle] == other._bytes[low:middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low

@@ -1,0 +1,52 @@
+"""The wire APIs by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .anthropic_messages import AnthropicMessages
+from .openai_chat import OpenAIChat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unipi_hookspecs import Model, RequestInfo
+
+    from .api import ProviderApi
+    from .secrets import Secret
+
+APIS: Mapping[str, ProviderApi] = {
+    "anthropic-messages": AnthropicMessages(),
+    "openai-chat-completions": OpenAIChat(),
+}
+
+
+class UnknownApiError(Exception):
+    """A model names a wire API that the host does not speak; the text lists those it does."""
+
+
+def api_for(name: str) -> ProviderApi:
+    """Find a wire API. Raises UnknownApiError."""
+    try:
+        return APIS[name]
+    except KeyError:
+        raise UnknownApiError(
+            f"no wire API is called {name!r}; there are {', '.join(sorted(APIS))}"
+        ) from None
+
+
+def request_headers(model: Model, secret: Secret | None, info: RequestInfo) -> dict[str, str]:
+    """The headers of one request; those of the model go before ours.
+
+    `x-client-request-id` carries the request's id, so that a proxy's log can be joined.
+    """
+    headers = {
+        "content-type": "application/json",
+        "accept": "text/event-stream, application/json",
+        "accept-encoding": "identity",
+        "user-agent": "unipi",
+        **api_for(model.api).auth_headers(secret),
+        "x-client-request-id": info.request_id,
+    }
+    headers.update({name.lower(): value for name, value in model.headers.items()})
+    return headers

@@ -1,0 +1,168 @@
+"""The byte shape of OpenAI's Chat Completions API and of the servers that copy it.
+
+Dialect words: `openai` sends `prompt_cache_key` and `max_completion_tokens` (others get
+`max_tokens`); `deepseek` replays `reasoning_content` in every turn with tool calls (DeepSeek,
+Thinking Mode: a turn without it is refused), as an empty text where there was none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unipi.prefix.canonical import string
+from unipi.prefix.wire import Head
+from unipi_hookspecs import AssistantMessage, Text, ToolResultMessage
+
+from .api import endpoint, has_trait
+from .head import envelope
+from .history import is_left_out, is_native, left_out_calls, user_content
+from .models import chat_effort
+from .openai_chat_stream import ChatDecoder
+from .plain import image_note, takes_images
+from .tool_calls import arguments_text, wire_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unipi.prefix.wire import HeadSpec, ToolSpec
+    from unipi_hookspecs import (
+        JSON,
+        BashMessage,
+        CustomMessage,
+        Message,
+        Model,
+        RequestInfo,
+        SummaryMessage,
+        ToolCall,
+        UserMessage,
+    )
+
+    from .secrets import Secret
+
+
+class OpenAIChat:
+    """`openai-chat-completions`; implements `ProviderApi`."""
+
+    name = "openai-chat-completions"
+
+    def url(self, model: Model) -> str:
+        return endpoint(model.base_url, "/chat/completions")
+
+    def auth_headers(self, secret: Secret | None) -> Mapping[str, str]:
+        return {} if secret is None else {"authorization": f"Bearer {secret.reveal()}"}
+
+    def decoder(self, model: Model, info: RequestInfo, started_ms: int) -> ChatDecoder:
+        return ChatDecoder(model, info, started_ms)
+
+    def head(self, spec: HeadSpec) -> Head:
+        model = spec.model
+        official = has_trait(model, "openai")
+        members: dict[str, JSON] = {
+            "model": model.id,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_completion_tokens" if official else "max_tokens": spec.max_tokens,
+            "prompt_cache_key": spec.lineage if official and spec.lineage else None,
+            "reasoning_effort": chat_effort(model, spec.thinking),
+        }
+        tools = b",".join(_tool(tool) for tool in spec.tools)
+        system = "\n\n".join(text for text in spec.system if text)
+        return Head(
+            envelope(spec, members)
+            + (b'"tools":[%b],' % tools if tools else b"")
+            + b'"messages":['
+            + (b'{"role":"system","content":%b}' % string(system) if system else b""),
+            leading=bool(system),
+        )
+
+    def fragments(self, messages: Sequence[Message], model: Model) -> list[tuple[int, bytes]]:
+        """Convert messages; see `WireApi.fragments`.
+
+        A tool message carries text alone: a picture in a result becomes a note. Results of calls
+        whose answer is left out are left out with it, as far as it is among `messages`.
+        """
+        found: list[tuple[int, bytes]] = []
+        gone: frozenset[str] = frozenset()
+        for message in messages:
+            if isinstance(message, ToolResultMessage):
+                fragment = b"" if message.tool_call_id in gone else _result(message)
+            elif isinstance(message, AssistantMessage):
+                gone = left_out_calls(message)
+                fragment = _assistant(message, model)
+            else:
+                fragment = _user(message, model)
+            found.append((1, fragment))
+        return found
+
+
+def _tool(tool: ToolSpec) -> bytes:
+    return b'{"type":"function","function":{"name":%b,"description":%b,"parameters":%b}}' % (
+        string(tool.name),
+        string(tool.description),
+        tool.schema,
+    )
+
+
+def _user(
+    message: UserMessage | CustomMessage | SummaryMessage | BashMessage, model: Model
+) -> bytes:
+    content = user_content(message)
+    if isinstance(content, str):
+        return b'{"role":"user","content":%b}' % string(content) if content else b""
+    pictures = takes_images(model)
+    parts: list[bytes] = []
+    for block in content:
+        if isinstance(block, Text):
+            if block.text:
+                parts.append(_text(block.text))
+        elif pictures:
+            url = string(f"data:{block.mime_type};base64,{block.data}")
+            parts.append(b'{"type":"image_url","image_url":{"url":%b}}' % url)
+        else:
+            parts.append(_text(image_note(block)))
+    return b'{"role":"user","content":[%b]}' % b",".join(parts) if parts else b""
+
+
+def _text(text: str) -> bytes:
+    return b'{"type":"text","text":%b}' % string(text)
+
+
+def _result(result: ToolResultMessage) -> bytes:
+    text = "\n".join(
+        block.text if isinstance(block, Text) else image_note(block) for block in result.content
+    )
+    return b'{"role":"tool","tool_call_id":%b,"content":%b}' % (
+        string(wire_id(result.tool_call_id)),
+        string(text),
+    )
+
+
+def _assistant(message: AssistantMessage, model: Model) -> bytes:
+    if is_left_out(message):
+        return b""
+    # One answer of this API is one string; several blocks come from another API.
+    text = "\n\n".join(b.text for b in message.content if b.type == "text" and b.text)
+    calls = b",".join(_call(block) for block in message.content if block.type == "toolCall")
+    if not calls:
+        return b'{"role":"assistant","content":%b}' % string(text) if text else b""
+    return b'{"role":"assistant","content":%b%b,"tool_calls":[%b]}' % (
+        string(text) if text else b"null",
+        _reasoning(message, model),
+        calls,
+    )
+
+
+def _reasoning(message: AssistantMessage, model: Model) -> bytes:
+    if not (model.reasoning and has_trait(model, "deepseek")):
+        return b""
+    thoughts = (b.thinking for b in message.content if b.type == "thinking")
+    text = "".join(thoughts) if is_native(message, model) else ""
+    return b',"reasoning_content":%b' % string(text)
+
+
+def _call(call: ToolCall) -> bytes:
+    return b'{"id":%b,"type":"function","function":{"name":%b,"arguments":%b}}' % (
+        string(wire_id(call.id)),
+        string(call.name),
+        string(arguments_text(call)),
+    )
