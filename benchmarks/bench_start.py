@@ -72,7 +72,10 @@ def _install_peers() -> str | None:
     """Install what is missing; None if the peers are there, else why they are not."""
     if all((_PEERS / _SCRIPTS / peer).exists() for peer in _PEER_NAMES):
         return None
-    venv.create(_PEERS, with_pip=True, clear=True)
+    try:
+        venv.create(_PEERS, with_pip=True, clear=True)
+    except (OSError, subprocess.CalledProcessError) as problem:
+        return f"no virtual environment could be made: {problem}"
     pip = [str(_PEERS / _SCRIPTS / "python"), "-m", "pip", "install", "--quiet", *_PEER_NAMES]
     try:
         done = subprocess.run(pip, capture_output=True, timeout=_INSTALL_SECONDS)

@@ -27,7 +27,7 @@ def register_tools(ctx: LoadContext) -> list[Tool]:
     ]
 
 
-def _lookup(call: Call, ctx: Context) -> str:
+async def _lookup(call: Call, ctx: Context) -> str:
     return loop_tools.lookup(str(call.input["key"]))
 
 

@@ -69,7 +69,7 @@ def answer(text, fresh, read, written):
 
 @pytest.fixture
 def folder(tmp_path):
-    """An empty folder with one recorded session, `session.jsonl`, as the documents name it."""
+    """A folder with what the documents name: a recorded `session.jsonl`, and `careful.py`."""
     said = [
         ("a1", None, 0, {"role": "user", "content": "Hello.", "timestamp": 1_796_000_000_000}),
         ("a2", "a1", 1, answer("Hello!", 2, 0, 4_000)),
@@ -82,6 +82,8 @@ def folder(tmp_path):
     lines += [entry(i, p, m, type="message", message=message) for i, p, m, message in said]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / "session.jsonl").write_text(text, encoding="utf-8")
+    plugin = next(body for page, *_, body in blocks("python") if page.name == "first-plugin.md")
+    (tmp_path / "careful.py").write_text(plugin, encoding="utf-8")
     return tmp_path
 
 
@@ -122,6 +124,12 @@ def test_a_command_of_the_documents_does_what_it_says(command, exit_code, folder
     if "--json" in words and exit_code == 0:
         for document in done.stdout.splitlines() if words[1] == "run" else [done.stdout]:
             json.loads(document)
+
+
+def test_the_plugin_of_the_guide_is_active(folder):
+    done = run(["plugins", "list", "-e", "careful.py", "--json"], folder)
+    (careful,) = (item for item in json.loads(done.stdout) if item["name"] == "careful")
+    assert (careful["status"], careful["hooks"]) == ("active", ["tool_call"])
 
 
 @pytest.mark.parametrize("command", ["cache audit", "replay", "plugins list"])

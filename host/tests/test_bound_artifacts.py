@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -96,27 +97,25 @@ def test_a_name_needs_the_key_and_is_that_of_the_content(artifacts, tmp_path):
 
 def test_a_label_cannot_lead_out_of_the_folder(artifacts):
     path = artifacts.keep(DATA, "../../etc/x y")
-    assert os.path.dirname(path) == str(artifacts.dir)
+    assert Path(path).parent == artifacts.dir
 
 
 def test_something_put_at_a_guessed_name_is_replaced_and_not_followed(artifacts, tmp_path):
     path = artifacts.keep(DATA, "bash")
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    os.unlink(path)
-    os.symlink(victim, path)
+    Path(path).unlink()
+    Path(path).symlink_to(victim)
     assert artifacts.keep(DATA, "bash") == path
-    assert not os.path.islink(path)
+    assert not Path(path).is_symlink()
     assert victim.read_text() == "precious"
 
 
 def test_a_torn_file_of_that_name_is_made_whole(artifacts):
     path = artifacts.keep(DATA, "bash")
-    with open(path, "r+b") as stream:
-        stream.truncate(5)
+    Path(path).write_bytes(DATA[:5])
     artifacts.keep(DATA, "bash")
-    with open(path, "rb") as stream:
-        assert stream.read() == DATA
+    assert Path(path).read_bytes() == DATA
 
 
 def test_many_at_once_end_with_one_whole_file(artifacts):
@@ -129,8 +128,8 @@ def test_many_at_once_end_with_one_whole_file(artifacts):
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(paths) == {str(artifacts.dir / os.listdir(artifacts.dir)[0])}
-    assert len(os.listdir(artifacts.dir)) == 1
+    assert set(paths) == {str(path) for path in artifacts.dir.iterdir()}
+    assert len(set(paths)) == 1
 
 
 def test_two_processes_at_once_agree(artifacts):
@@ -144,7 +143,7 @@ def test_two_processes_at_once_agree(artifacts):
     ]
     said = {child.communicate()[0].decode().strip() for child in children}
     assert said == {artifacts.keep(DATA, "bash")}
-    assert len(os.listdir(artifacts.dir)) == 1
+    assert len(list(artifacts.dir.iterdir())) == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -158,13 +157,12 @@ def test_a_folder_that_cannot_be_made_is_a_note(tmp_path):
 def test_cleaning_removes_the_old_then_the_oldest_and_nothing_foreign(artifacts):
     paths = [artifacts.keep(bytes([65 + i]) * 1_000, "x") for i in range(4)]
     for age, path in zip((9_000, 300, 200, 100), paths, strict=True):
-        now = os.stat(path).st_mtime
+        now = Path(path).stat().st_mtime
         os.utime(path, (now - age, now - age))
     (artifacts.dir / "notes.txt").write_text("mine")
     assert artifacts.clean(max_age=5_000, max_bytes=2_000) == 2
-    assert sorted(os.listdir(artifacts.dir)) == sorted(
-        ["notes.txt", *(os.path.basename(path) for path in paths[2:])]
-    )
+    left = {path.name for path in artifacts.dir.iterdir()}
+    assert left == {"notes.txt", *(Path(path).name for path in paths[2:])}
 
 
 def test_cleaning_where_nothing_is_creates_nothing(artifacts):

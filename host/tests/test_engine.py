@@ -28,7 +28,7 @@ pytestmark = [
 
 _ACTIONS = [
     Action("fix it", "I look first.\n" + tool_call("read", path="a.py")),
-    Action("def a", tool_call("edit", edits=[{"oldText": "é", "newText": '"→"\n'}], path="a.py")),
+    Action("def a", tool_call("edit", edits=[{"newText": '"→"\n', "oldText": "é"}], path="a.py")),
     Action("edited", tool_call("read", path="b.py") + "\n" + tool_call("read", path="c.py")),
     Action("text of c", "Both read; all is done."),
 ]

@@ -14,9 +14,9 @@ _needs_engine = pytest.mark.skipif(
 )
 
 
-def test_a_call_is_written_compact_with_sorted_keys() -> None:
-    said = tool_call("edit", path="a", edits=[{"oldText": "é", "newText": "x"}])
-    arguments = '{"edits":[{"newText":"x","oldText":"é"}],"path":"a"}'
+def test_a_call_is_written_compact_in_the_order_given() -> None:
+    said = tool_call("edit", path="a", edits=[{"newText": "x", "oldText": "é"}])
+    arguments = '{"path":"a","edits":[{"newText":"x","oldText":"é"}]}'
     assert said == f'<tool_call>\n{{"name": "edit", "arguments": {arguments}}}\n</tool_call>'
 
 

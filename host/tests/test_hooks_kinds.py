@@ -9,7 +9,7 @@ import anyio
 import pluggy
 import pytest
 
-from unipi.hooks import Decision, Failure, Hooks, compile_hooks, current_plugin
+from unipi.hooks import Decision, Failure, Hooks, compile_hooks, current_hook, current_plugin
 from unipi_hookspecs import (
     AssistantMessage,
     BashResult,
@@ -84,6 +84,7 @@ def hooks_of(failures: list[Failure] | None = None, /, **plugins: object) -> Hoo
         manager,
         contexts=lambda name: SimpleNamespace(plugin=name),
         report=None if failures is None else failures.append,
+        clock=lambda: 0,  # a busy machine makes nothing slow here
     )
 
 
@@ -458,7 +459,9 @@ async def test_trust_is_asked_before_there_is_a_session():
     hooks = hooks_of(a=plugin(project_trust=lambda event, ctx: Trust(ctx.plugin == "loading a")))
     hooks.unbind()
     event = ProjectTrustEvent("/x", ["plugins"])
-    answer = await hooks.project_trust(event, lambda name: SimpleNamespace(plugin=f"loading {name}"))
+    answer = await hooks.project_trust(
+        event, lambda name: SimpleNamespace(plugin=f"loading {name}")
+    )
     assert answer == (Trust(True), "a")
 
 
@@ -541,6 +544,19 @@ async def test_the_current_plugin_is_the_one_that_runs_and_the_hosts_own_code_ha
     assert current_plugin() is None
 
 
+async def test_the_current_hook_is_the_one_that_is_dispatched():
+    seen: list[str | None] = []
+    inner = hooks_of(inner=plugin(turn_end=lambda: seen.append(current_hook())))
+
+    async def outer():
+        await inner.turn_end(None)
+        seen.append(current_hook())
+
+    await hooks_of(outer=plugin(turn_start=outer)).turn_start(TURN)
+    assert seen == ["turn_end", "turn_start"]
+    assert current_hook() is None
+
+
 async def test_a_dispatch_inside_a_dispatch_gives_the_outer_plugin_back():
     seen: list[str | None] = []
     inner = hooks_of(inner=plugin(turn_start=lambda: seen.append(current_plugin())))
@@ -581,10 +597,11 @@ async def test_a_task_that_a_plugin_starts_keeps_its_name_after_the_dispatch():
         seen.append(current_plugin())
 
     async with anyio.create_task_group() as tasks:
-        hooks = hooks_of(
-            a=plugin(turn_start=lambda: tasks.start_soon(background)),
-            b=plugin(turn_start=lambda: None),
-        )
+
+        def start():
+            tasks.start_soon(background)
+
+        hooks = hooks_of(a=plugin(turn_start=start), b=plugin(turn_start=lambda: None))
         await hooks.turn_start(TURN)
         done.set()
     assert seen == ["a"]

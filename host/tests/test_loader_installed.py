@@ -454,3 +454,23 @@ def test_of_two_versions_left_in_one_folder_the_higher_counts_whatever_the_folde
     result = load()
     assert [i.version for i in result.active] == ["1.10"]
     assert "1.9 at" in told(result, "duplicate_distribution")
+
+
+def test_a_file_given_by_hand_takes_the_place_of_the_installed_plugin_of_its_name(
+    site: Path, tmp_path: Path
+) -> None:
+    install(site, "dev-dist", {"dev": "dev_mod"}, {"dev_mod": GOOD})
+    (tmp_path / "dev.py").write_text(GOOD)
+    result = load(paths=(tmp_path / "dev.py",))
+    assert [i.source for i in result.active] == [str(tmp_path / "dev.py")]
+    assert "-e before installed" in told(result, "duplicate_name")
+    assert "dev_mod" not in sys.modules
+
+
+def test_text_from_metadata_cannot_steer_the_terminal(site: Path) -> None:
+    info = install(site, "esc", {"x\x1b[31m": "gone_esc"}, {})
+    (info / "METADATA").write_text("Name: e\x1b[2Jsc\nVersion: 1\n")
+    result = load()
+    [item] = [i for i in result.plugins if "gone_esc" in i.source]
+    texts = [item.name, item.source, str(item.distribution), str(item.reason)]
+    assert all(text.isprintable() for text in texts + [p.message for p in result.problems])

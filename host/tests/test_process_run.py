@@ -58,7 +58,7 @@ def reaper():
 async def test_streams_and_exit_code_are_reported(tmp_path):
     done = await sh("pwd; echo problem >&2; exit 7", cwd=tmp_path)
     assert (done.exit_code, done.stdout, done.stderr) == (7, f"{tmp_path}\n", "problem\n")
-    assert not (done.timed_out or done.survivors or done.cancelled)
+    assert (done.timed_out, done.survivors, done.cancelled) == (False, False, False)
 
 
 async def test_standard_input_is_given_or_empty():
@@ -127,7 +127,9 @@ async def test_a_time_out_ends_the_whole_group_and_keeps_the_output():
 
 
 async def test_a_child_may_say_goodbye():
-    done = await sh("trap 'echo bye; exit 0' TERM; echo hi; while :; do sleep 0.01; done", timeout=0.2)
+    done = await sh(
+        "trap 'echo bye; exit 0' TERM; echo hi; while :; do sleep 0.01; done", timeout=0.2
+    )
     assert done.stdout == "hi\nbye\n"
 
 
@@ -169,7 +171,9 @@ async def test_a_child_sees_the_base_list_and_what_is_given_and_no_secret(monkey
     monkeypatch.setenv("MADE_UP_SECRET", "swordfish")
     monkeypatch.setenv("LC_TIME", "C")
     for given in (None, {"ONE": "1"}):
-        done = await run_process([sys.executable, "-c", "import os; print(dict(os.environ))"], env=given)
+        done = await run_process(
+            [sys.executable, "-c", "import os; print(dict(os.environ))"], env=given
+        )
         assert "swordfish" not in done.stdout
         assert "'LC_TIME': 'C'" in done.stdout
         assert ("'ONE': '1'" in done.stdout) == (given is not None)
@@ -226,9 +230,9 @@ async def test_what_is_not_there_is_an_error_that_names_it(tmp_path):
 
 
 async def test_no_file_descriptor_is_left_open():
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         await sh("echo x")
         with pytest.raises(FileNotFoundError):
             await run_process(["no-such-program"])
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1

@@ -4,6 +4,9 @@ import attrs
 import orjson
 import pytest
 from hypothesis import given, settings, strategies as st
+
+from unipi.prefix.wire import HeadSpec, ToolSpec
+from unipi.providers import api_for
 from unipi_hookspecs import (
     AssistantMessage,
     BashMessage,
@@ -17,9 +20,6 @@ from unipi_hookspecs import (
     ToolResultMessage,
     UserMessage,
 )
-
-from unipi.prefix.wire import HeadSpec, ToolSpec
-from unipi.providers import api_for
 
 MESSAGES = "anthropic-messages"
 CHAT = "openai-chat-completions"
@@ -71,7 +71,9 @@ def test_the_anthropic_head_is_written_in_its_fixed_order():
     marker = b',"cache_control":{"type":"ephemeral"}'
     schema = b'"description":"Read.","input_schema":{"properties":{},"type":"object"}'
     assert made.open == (
-        b'{"model":"m","max_tokens":9000,"stream":true' + marker + b',"thinking":{"type":"adaptive"}'
+        b'{"model":"m","max_tokens":9000,"stream":true'
+        + marker
+        + b',"thinking":{"type":"adaptive"}'
         b',"output_config":{"effort":"high"}'
         b',"system":[{"type":"text","text":"one"},{"type":"text","text":"two"' + marker + b"}]"
         b',"tools":[{"name":"read",' + schema + b'},{"name":"write",' + schema + marker + b"}]"
@@ -128,9 +130,7 @@ def test_an_option_cannot_replace_what_the_host_writes(api):
         head(api, options={"messages": []})
 
 
-@pytest.mark.parametrize(
-    ("level", "budget"), [("minimal", 1024), ("medium", 4500), ("off", None)]
-)
+@pytest.mark.parametrize(("level", "budget"), [("minimal", 1024), ("medium", 4500), ("off", None)])
 def test_a_model_that_thinks_by_budget_gets_one_under_its_limit(level, budget):
     made = orjson.loads(head(thinking=level, changes={"dialect": "budget-thinking"}).open + b"]}")
     assert made.get("thinking") == (budget and {"type": "enabled", "budget_tokens": budget})
@@ -200,24 +200,31 @@ def test_a_summary_is_a_user_message_that_says_what_it_is(api, kind):
 @pytest.mark.parametrize("api", APIS)
 def test_a_user_s_command_shows_output_fence_and_how_it_ended(api):
     (message,) = wire(api, BashMessage("ls", "a```b\n", exit_code=2))
-    assert message["content"].splitlines()[1:] == ["$ ls", "````", "a```b", "````"] + [
-        "It exited with code 2."
+    assert message["content"].splitlines()[1:] == [
+        "$ ls",
+        "````",
+        "a```b",
+        "````",
+        "It exited with code 2.",
     ]
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_what_reaches_no_model_is_covered_by_no_bytes(api):
-    assert wire(
-        api,
-        BashMessage("ls", "a", exclude_from_context=True),
-        UserMessage(""),
-        UserMessage([Text("")]),
-        CustomMessage("x", []),
-        answer(Text("half"), stop_reason="aborted"),
-        answer(Text("half"), stop_reason="error"),
-        answer(Text("")),
-        answer(),
-    ) == [None] * 8
+    assert (
+        wire(
+            api,
+            BashMessage("ls", "a", exclude_from_context=True),
+            UserMessage(""),
+            UserMessage([Text("")]),
+            CustomMessage("x", []),
+            answer(Text("half"), stop_reason="aborted"),
+            answer(Text("half"), stop_reason="error"),
+            answer(Text("")),
+            answer(),
+        )
+        == [None] * 8
+    )
 
 
 def test_white_space_alone_is_left_out_where_the_api_refuses_it():
@@ -354,15 +361,15 @@ calls = st.builds(
     st.none() | st.sampled_from(['{"k": 1}', '{"k"', "[]", ""]),
 )
 blocks = (
-    st.builds(Text, texts)
-    | st.builds(Thinking, texts, st.none() | texts, st.booleans())
-    | calls
+    st.builds(Text, texts) | st.builds(Thinking, texts, st.none() | texts, st.booleans()) | calls
 )
 messages = st.lists(
     st.builds(UserMessage, texts | user_blocks)
     | st.builds(CustomMessage, st.just("c"), texts | user_blocks)
     | st.builds(SummaryMessage, st.sampled_from(["compaction", "branch"]), texts)
-    | st.builds(BashMessage, texts, texts, st.none() | st.integers(0, 2), exclude_from_context=st.booleans())
+    | st.builds(
+        BashMessage, texts, texts, st.none() | st.integers(0, 2), exclude_from_context=st.booleans()
+    )
     | st.builds(
         AssistantMessage,
         st.lists(blocks, max_size=4),

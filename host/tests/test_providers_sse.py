@@ -1,5 +1,7 @@
 """Server-sent events: any line end, any cut."""
 
+import itertools
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -78,5 +80,5 @@ def test_an_event_that_never_ends_is_refused():
 def test_any_cuts_of_any_mixture_of_line_ends_read_the_same(events, cuts):
     stream = "".join(f"data: {text}{end}{end}" for text, end in events).encode()
     places = sorted({0, len(stream), *(c for c in cuts if c <= len(stream))})
-    chunks = [stream[a:b] for a, b in zip(places, places[1:], strict=False)]
+    chunks = [stream[a:b] for a, b in itertools.pairwise(places)]
     assert parse(*chunks) == [("", text.encode()) for text, _ in events]

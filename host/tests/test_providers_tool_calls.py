@@ -5,7 +5,6 @@ import re
 import orjson
 import pytest
 from hypothesis import given, strategies as st
-from unipi_hookspecs import ToolCall
 
 from unipi.providers.tool_calls import (
     arguments_object,
@@ -13,6 +12,7 @@ from unipi.providers.tool_calls import (
     read_arguments,
     wire_id,
 )
+from unipi_hookspecs import ToolCall
 
 F21_TEXT = (
     '{"path":  "caf\\u00e9 café", "lines": [1.0, 1e3], "none": {},\n'

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from unipi.session import Session, message_from_fields, message_to_fields
@@ -12,6 +13,7 @@ from unipi_hookspecs import (
     Cost,
     CustomMessage,
     Image,
+    SummaryMessage,
     Text,
     Thinking,
     ToolCall,
@@ -96,12 +98,15 @@ messages = st.one_of(
 )
 
 
-@given(messages)
+summaries = st.builds(SummaryMessage, st.sampled_from(["compaction", "branch"]), texts, times)
+
+
+@given(messages | summaries)
 def test_a_message_reads_back_from_its_fields_as_it_was(message):
     assert message_from_fields(message_to_fields(message)) == message
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(said=st.lists(messages, max_size=6))
 def test_what_was_appended_reads_back_from_the_file_with_equal_entries(said, tmp_path_factory):
     path = tmp_path_factory.mktemp("s") / "s.jsonl"
@@ -118,7 +123,7 @@ def test_what_was_appended_reads_back_from_the_file_with_equal_entries(said, tmp
 unknown = st.dictionaries(st.text(min_size=1, max_size=8), json_values, max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(lines=st.lists(st.tuples(texts, unknown), max_size=5))
 def test_unknown_types_and_fields_of_another_program_are_kept_whole(lines, tmp_path_factory):
     path = tmp_path_factory.mktemp("s") / "s.jsonl"
@@ -224,3 +229,9 @@ def test_null_content_reads_as_empty_and_arguments_are_always_an_object():
 def test_a_message_without_a_time_gets_one():
     session = Session.create(None, cwd=Path("/w"))
     assert session.append_message(UserMessage("x")).message.timestamp > 0
+
+
+def test_a_summary_is_no_message_to_append():
+    session = Session.create(None, cwd=Path("/w"))
+    with pytest.raises(TypeError, match="append\\('compaction'"):
+        session.append_message(SummaryMessage("compaction", "s"))

@@ -14,7 +14,9 @@ import pytest
 from unipi.session import Session, SessionError, SessionWriteError, store
 from unipi_hookspecs import CustomMessage, SessionView, Text, UserMessage
 
-HEADER = b'{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+HEADER = (
+    b'{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+)
 
 
 def line(number: int, parent: int | None = None, text: str = "hi") -> bytes:
@@ -360,6 +362,7 @@ def test_a_program_that_takes_no_lock_is_noticed_and_its_lines_are_left_alone(pa
     with path.open("ab") as other:
         other.write(line(7))
     session.append_message(UserMessage("two"))
+    session.sync()
     assert "another program writes" in session.notice
     session.close()
     with Session.open(path) as again:

@@ -93,17 +93,17 @@ class Fingerprinter:
         """Digest a sealed request, reusing what `before` knows of the prefix they share."""
         body = memoryview(event.body)
         route = f"{event.info.provider}/{event.info.api}/{event.info.model}"
-        ends = tuple(event.message_ends)
         tail = self._digest(body[len(body) - event.tail_length :])
-        if before and self._extends(before, body, ends, event.head_length, route, tail):
-            envelope, messages, crc = before.envelope, before.messages, before.crc
-            chain, start = before.chain.copy(), before.prefix_length
+        if before and _extends(before, event, route, tail):
+            envelope, messages, old_ends = before.envelope, before.messages, before.ends
+            crc, chain, start = before.crc, before.chain.copy(), before.prefix_length
         else:
             head = body[: event.head_length]
-            envelope, messages, crc = self._envelope(route, head, event), (), zlib.crc32(head)
-            chain, start = self._base.copy(), event.head_length
+            envelope, messages, old_ends = self._envelope(route, head, event), (), ()
+            crc, chain, start = zlib.crc32(head), self._base.copy(), event.head_length
         fresh = []
-        for end in ends[len(messages) :]:
+        new_ends = event.message_ends[len(old_ends) :]
+        for end in new_ends:
             crc = zlib.crc32(body[start:end], crc)
             digest = self._digest(_without_markers(bytes(body[start:end])))
             chain.update(digest)
@@ -115,28 +115,11 @@ class Fingerprinter:
             envelope=envelope,
             digest=whole.digest(),
             messages=(*messages, *fresh),
-            ends=ends,
+            ends=(*old_ends, *new_ends),
             head_length=event.head_length,
             tail=tail,
             crc=crc,
             chain=chain,
-        )
-
-    def _extends(
-        self,
-        before: Request,
-        body: memoryview,
-        ends: tuple[int, ...],
-        head_length: int,
-        route: str,
-        tail: bytes,
-    ) -> bool:
-        return (
-            before.envelope.route == route
-            and before.head_length == head_length
-            and before.tail == tail
-            and ends[: len(before.ends)] == before.ends
-            and zlib.crc32(body[: before.prefix_length]) == before.crc
         )
 
     def _digest(self, *parts: bytes | memoryview) -> bytes:
@@ -166,6 +149,19 @@ class Fingerprinter:
         }
         parts = [b"%s=%s;" % (name.encode(), fields[name]) for name in sorted(fields)]
         return Envelope(route, sequence, self._digest(route.encode(), b"\0", *parts), raw, fields)
+
+
+def _extends(before: Request, event: ProviderRequestSealedEvent, route: str, tail: bytes) -> bool:
+    """Whether the request begins with all of `before`, so that only what follows is new."""
+    count, length = len(before.ends), before.prefix_length
+    return (
+        before.envelope.route == route
+        and before.head_length == event.head_length
+        and before.tail == tail
+        and len(event.message_ends) >= count
+        and (count == 0 or event.message_ends[count - 1] == length)
+        and zlib.crc32(memoryview(event.body)[:length]) == before.crc
+    )
 
 
 def _canonical(value: object) -> bytes:

@@ -9,7 +9,7 @@ import anyio
 from attrs import evolve
 
 from unipi.prefix.canonical import repair
-from unipi.prefix.ledger import Ledger
+from unipi.prefix.ledger import Ledger, Reason
 from unipi.prefix.lineage import Item, Lineage
 from unipi.session import SessionWriteError
 from unipi_hookspecs import (
@@ -134,6 +134,8 @@ class Agent:
         self._contexts: dict[str, PluginContext] = {}
         self._stale_named: set[str] = set()
         self._scope: anyio.CancelScope | None = None
+        self._turnstile = anyio.Lock()  # one run at a time
+        self._waking = 0
         self._head: tuple[HeadSpec, Head] | None = None
 
     # What the outside does.
@@ -159,12 +161,13 @@ class Agent:
         if self.running:
             self.queues.follow_up.append((message, True))
             return None
-        await self._run([message], outcome.text, outcome.images)
+        async with self._turnstile:
+            await self._run([message], outcome.text, outcome.images)
         return None
 
     async def go_on(self) -> None:
         """Run with what is queued or unanswered, without a new prompt: `/continue`, a wake."""
-        if not self.running:
+        async with self._turnstile:
             await self._run([], "", ())
 
     async def user_message(
@@ -189,6 +192,15 @@ class Agent:
     def steer(self, text: str) -> None:
         """Say something before the next request of the running turn."""
         self.queues.steer.append((UserMessage(repair(text), self.now()), True))
+
+    def want_boundary(self, cause: str, detail: str = "") -> None:
+        """Let a new epoch begin with the next request, by the user's choice."""
+        self.lineage.want_boundary(Reason(cause, "user", detail=detail))
+
+    async def settled(self) -> None:
+        """Wait until no run is active and none is about to start."""
+        while self.running or self._waking:
+            await anyio.sleep(0.005)
 
     def abort(self) -> None:
         """Stop the running turn; the session stays valid and can go on."""
@@ -362,7 +374,19 @@ class Agent:
             self.observer(Notice("error", str(error), plugin))
 
     async def _wake(self) -> None:
-        self.tasks.start_soon(self.go_on)
+        self._waking += 1
+        self.tasks.start_soon(self._woken)
+
+    async def _woken(self) -> None:
+        """Run what woke the agent, once whatever was running has settled."""
+        try:
+            async with self._turnstile:
+                if self.queues:
+                    await self._run([], "", ())
+        except Exception as error:  # noqa: BLE001 - a wake has no caller to tell but the observer
+            self.observer(Notice("error", str(error)))
+        finally:
+            self._waking -= 1
 
     async def _run(self, opening: Sequence[Message], text: str, images: Sequence[Image]) -> None:
         self.running, self.cancelled = True, False
@@ -370,6 +394,8 @@ class Agent:
             with anyio.CancelScope() as scope:
                 self._scope = scope
                 await run_loop(self, opening, text, images)
+                while self.queues:  # said while the run was settling
+                    await run_loop(self, [], "", ())
         finally:
             self._scope = None
             self.running = False

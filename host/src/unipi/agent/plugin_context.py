@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unipi.hooks import current_hook
 from unipi.prefix.ledger import Reason
 from unipi_hookspecs import CustomMessage, PluginError, PrefixError, StaleContextError, UserMessage
 
@@ -139,7 +140,7 @@ class PluginContext:
         lineage.excluded.add(custom_type)
 
     def register_tools(self, tools: Sequence[Tool]) -> None:
-        self._live.toolbox.offer(self._plugin, tools)
+        self._live.toolbox.offer(self._plugin, tools, where=current_hook() or "")
 
     def disable_tool(self, name: str, reason: str) -> None:
         self._live.toolbox.disable(name, self._plugin, reason)

@@ -9,7 +9,7 @@ import click
 
 from unipi.session import Session, SessionError, SessionInfo, find_session, list_sessions
 
-from ._output import fail, print_json, print_table
+from ._output import fail, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,17 +37,12 @@ def list_command(*, everywhere: bool, as_json: bool) -> None:
     if as_json:
         print_json([_info(info) for info in found])
     elif found:
-        rows = [
-            (
-                ("  " if info.side else "") + info.id,
-                info.modified,
-                info.size,
-                _printable(info.name or info.first),
-                str(info.path),
-            )
-            for info in _under_parents(found)
-        ]
-        print_table("Sessions", ("id", "last written", "bytes", "about", "file"), rows)
+        # Lines, not a table: an id must stay whole, to be copied.
+        for info in _under_parents(found):
+            about = _printable(info.name or info.first)
+            indent = "  " if info.side else ""
+            when = info.modified[:16].replace("T", " ")
+            click.echo(f"{indent}{_printable(info.id)}  {when}  {info.size:>10,} bytes  {about}")
     else:
         click.echo("no sessions here" + ("" if everywhere else "; --all looks everywhere"))
 
@@ -87,8 +82,7 @@ def show(file: str, *, as_json: bool) -> None:
     for call in calls:
         click.echo(f"open call: {_printable(call.name)} {_printable(call.id)}")
     for damage in session.damages:
-        aside = f"; moved to {damage.moved_to}" if damage.moved_to else ""
-        click.echo(f"damage at byte {damage.offset}: {_printable(damage.reason)}{aside}")
+        click.echo(_printable(str(damage)))
 
 
 @sessions.command()

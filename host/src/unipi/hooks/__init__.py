@@ -4,9 +4,10 @@ pluggy holds and validates the implementations; `compile_hooks` freezes them int
 the host calls the typed methods of `Hooks`, never pluggy, for an event.
 """
 
-from ._current import acting_as, current_plugin
+from ._compile import compile_hooks
+from ._current import acting_as, current_hook, current_plugin
 from ._deadline import budget_paused
-from ._facade import Hooks, compile_hooks
+from ._facade import Hooks
 from ._types import Decision, Failure, FailureKind, PluginStats, Start
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "acting_as",
     "budget_paused",
     "compile_hooks",
+    "current_hook",
     "current_plugin",
 ]

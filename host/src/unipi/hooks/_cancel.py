@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     import asyncio
 
 
-class HostClosed(GeneratorExit):
-    """The host's own coroutine is being closed while a plugin's awaits inside it."""
-
-
 class CancellationWatch:
-    """Made in a task before a plugin's coroutine suspends, asked when it has ended."""
+    """Made in a task before a plugin's coroutine suspends, asked when it has ended.
 
-    __slots__ = ("_before", "_task")
+    `closing` is set when the host's own coroutine is being closed meanwhile: Python gives each
+    frame a GeneratorExit of its own, which looks like one that the plugin raised.
+    """
+
+    __slots__ = ("_before", "_task", "closing")
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
         self._before = 0
+        self.closing = False
         if anyio.get_cancelled_exc_class().__module__.partition(".")[0] != "asyncio":
             return
         import asyncio
@@ -69,9 +70,11 @@ async def contain(error: BaseException, watch: CancellationWatch | None) -> None
     BaseExceptions, and a cancellation that nobody asked for. `watch` is None when nothing
     suspended, so that no cancellation can have arrived.
     """
+    if watch is not None and watch.closing:
+        raise error
     if isinstance(error, Exception):
         return
-    if isinstance(error, HostClosed) or holds(error, KeyboardInterrupt):
+    if holds(error, KeyboardInterrupt):
         raise error
     if holds(error, anyio.get_cancelled_exc_class()):
         await (checkpoint_if_cancelled() if watch is None else watch.deliver())

@@ -6,11 +6,11 @@ import math
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CoroutineType, coroutine
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from anyio import CancelScope, current_time
 
-from ._cancel import CancellationWatch, HostClosed
+from ._cancel import CancellationWatch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
@@ -72,7 +72,9 @@ class Deadline:
         failure: BaseException | None = None
         try:
             value = await _drive(work, waiting, self, self._clock)
-        except BaseException as error:  # noqa: BLE001 - raised again below
+        except BaseException as error:
+            if self.watch.closing:
+                raise
             failure = error
         self._left = None
         scope.deadline = math.inf
@@ -195,7 +197,12 @@ def _drive(
         try:
             sent = yield waiting
         except GeneratorExit:
-            _close(work)
+            deadline.watch.closing = True
+            try:
+                work.close()
+            except Exception as error:
+                raise GeneratorExit from error
+            raise
         except BaseException as error:  # noqa: BLE001 - thrown into the coroutine below
             thrown = error
         began = clock()
@@ -206,12 +213,3 @@ def _drive(
         finally:
             sent = thrown = None
             deadline.held(clock() - began)
-
-
-def _close(work: Coroutine[object, object, object]) -> NoReturn:
-    """End a plugin's coroutine because the host's own is being closed."""
-    try:
-        work.close()
-    except BaseException as error:
-        raise HostClosed from error
-    raise HostClosed

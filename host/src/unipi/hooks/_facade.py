@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, TypeVar
 
 from attrs import evolve
 
 from unipi_hookspecs import (
-    POLICIES,
     BashResult,
     BranchSummary,
     Cancel,
@@ -16,6 +14,7 @@ from unipi_hookspecs import (
     Compaction,
     Flag,
     Handled,
+    HookPolicy,
     Payload,
     ProviderSpec,
     Renderer,
@@ -26,16 +25,13 @@ from unipi_hookspecs import (
 )
 
 from . import _folds as folds
-from ._plan import Plan, Unbound, compile_plans, digest, steps
-from ._record import Recorder
+from ._plan import Plan, Unbound, digest, steps
 from ._registrations import collect
 from ._types import Decision, Start
 from ._walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import pluggy
 
     from unipi_hookspecs import (
         Context,
@@ -47,32 +43,18 @@ if TYPE_CHECKING:
     )
 
     from ._plan import Implementation
-    from ._types import Failure, PluginStats
+    from ._record import Recorder
+    from ._types import PluginStats
 
 T = TypeVar("T")
 _OBSERVE = folds.Observe()
 
 
-def compile_hooks(
-    manager: pluggy.PluginManager,
-    *,
-    contexts: Callable[[str], Context] | None = None,
-    report: Callable[[Failure], None] | None = None,
-    clock: Callable[[], int] = time.perf_counter_ns,
-) -> Hooks:
-    """Freeze what `manager` holds into plans; plugins that it registers later are not called.
-
-    `contexts` gives the context of a plugin by its name, now or later through `bind`. `report` is
-    told of each kind of failure of a plugin's hook once. `clock` counts nanoseconds. Raises
-    ValueError when the manager lacks the hook specifications.
-    """
-    recorder = Recorder(report)
-    return Hooks(compile_plans(manager, recorder), recorder, clock, contexts)
-
-
 class Hooks:
     """All event hooks, as methods that are awaited in the caller's task.
 
+    What each event means is said in its specification; observers give nothing back. What a plugin
+    does wrong is contained, counted and reported, and only a `tool_call` is stopped by it.
     While no session is bound, a hook that has implementations raises RuntimeError; registration
     hooks and `project_trust` take their contexts as an argument and work without.
     """
@@ -80,11 +62,13 @@ class Hooks:
     def __init__(
         self,
         compiled: Mapping[str, tuple[Implementation, ...]],
+        policies: Mapping[str, HookPolicy],
         recorder: Recorder,
         clock: Callable[[], int],
         contexts: Callable[[str], Context] | None,
     ) -> None:
         self._compiled = compiled
+        self._policies = policies
         self._recorder = recorder
         self._clock = clock
         self._plans: dict[str, Plan] = {}
@@ -104,7 +88,7 @@ class Hooks:
 
         self._plans = {
             hook: Plan(policy, steps(self._compiled[hook], context), self._recorder, self._clock)
-            for hook, policy in POLICIES.items()
+            for hook, policy in self._policies.items()
             if not policy.registration and hook != "project_trust"
         }
 
@@ -117,7 +101,7 @@ class Hooks:
                 self._recorder,
                 self._clock,
             )
-            for hook, policy in POLICIES.items()
+            for hook, policy in self._policies.items()
         }
 
     def has(self, hook: str) -> bool:
@@ -159,7 +143,7 @@ class Hooks:
     def _collect(
         self, hook: str, contexts: Callable[[str], LoadContext], kind: type[T]
     ) -> list[tuple[str, T]]:
-        plan = Plan(POLICIES[hook], (), self._recorder, self._clock)
+        plan = Plan(self._policies[hook], (), self._recorder, self._clock)
         return collect(plan, self._compiled[hook], contexts, kind)
 
     # Hooks whose answer the host acts on.
@@ -169,7 +153,7 @@ class Hooks:
     ) -> tuple[Trust, str] | None:
         """The first decision, with its plugin; asked before there is a session."""
         bound = steps(self._compiled["project_trust"], contexts)
-        plan = Plan(POLICIES["project_trust"], bound, self._recorder, self._clock)
+        plan = Plan(self._policies["project_trust"], bound, self._recorder, self._clock)
         fold = folds.Answer(event, folds.of(Trust), lambda _: True)
         await walk(plan, event, fold)
         return fold.answer

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from ._record import Recorder
 
 Call: TypeAlias = "Callable[[object, object], object]"
-Step: TypeAlias = "tuple[Call, object, str, list[int]]"
-"""What dispatch needs of one implementation: how to call it, its ctx, its plugin, its figures."""
+Step: TypeAlias = "tuple[Call, object, tuple[str, str], list[int]]"
+"""What dispatch needs of one implementation: how to call it, its ctx, its plugin and hook, its
+figures."""
 
 
 @frozen
@@ -27,6 +28,7 @@ class Implementation:
     """One plugin's implementation of a hook; `call` takes `(event, ctx)` whatever it names."""
 
     plugin: str
+    hook: str
     argnames: tuple[str, ...]
     call: Call
     row: list[int]
@@ -95,6 +97,7 @@ def compile_plans(
         plans[hook] = tuple(
             Implementation(
                 found.plugin_name,
+                hook,
                 tuple(found.argnames),
                 _positional(found.function, tuple(found.argnames)),
                 recorder.row(found.plugin_name, hook),
@@ -117,7 +120,8 @@ def steps(
 ) -> tuple[Step, ...]:
     """`implementations` bound to what `contexts` gives for each plugin's name."""
     return tuple(
-        (each.call, contexts(each.plugin), each.plugin, each.row) for each in implementations
+        (each.call, contexts(each.plugin), (each.plugin, each.hook), each.row)
+        for each in implementations
     )
 
 

@@ -46,8 +46,8 @@ async def walk(plan: Plan, event: object, fold: Fold) -> None:
     passing: BaseException | None = None
     try:
         before = clock()
-        for call, ctx, plugin, row in plan.steps:
-            enter(plugin)
+        for call, ctx, running, row in plan.steps:
+            enter(running)
             error: BaseException | None = None
             try:
                 value = call(event, ctx)
@@ -63,11 +63,11 @@ async def walk(plan: Plan, event: object, fold: Fold) -> None:
             before = now
             row[COUNT] += 1
             if deadline is not None or elapsed > row[NOTABLE]:
-                elapsed = _look_closer(plan, plugin, row, elapsed, deadline)
+                elapsed = _look_closer(plan, running[0], row, elapsed, deadline)
             row[TOTAL] += elapsed
             if error is None and value is None:
                 continue
-            if _outcome(plan, fold, plugin, value, error, elapsed):
+            if _outcome(plan, fold, running[0], value, error, elapsed):
                 break
             event = fold.event
             before = clock()

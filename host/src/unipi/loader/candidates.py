@@ -5,9 +5,10 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import converters, evolve, field, frozen
 
 from .order import utf16_key
+from .text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,12 +55,12 @@ class Candidate:
     `state` at `stage` for `reason`.
     """
 
-    name: str
+    name: str = field(converter=printable)
     origin: Origin
-    source: str
+    source: str = field(converter=printable)
     target: Target | None
-    distribution: str | None = None
-    version: str | None = None
+    distribution: str | None = field(default=None, converter=converters.optional(printable))
+    version: str | None = field(default=None, converter=converters.optional(printable))
     where: str | None = None
     state: PluginState = "failed"
     stage: Stage | None = None
@@ -107,7 +108,7 @@ def way_out(item: Candidate | LoadedPlugin) -> str:
     disable = f"disable it with `unipi plugins disable {item.name}`"
     if item.distribution:
         return f"{disable}, or remove it with `unipi plugins uninstall {item.name}`"
-    return disable
+    return f"or {disable}"
 
 
 def stem(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from functools import cache
 from typing import TYPE_CHECKING
@@ -188,6 +187,8 @@ def _no_hooks(plugin: object, unknown: Sequence[str]) -> str:
 
 def suggest(hook: str) -> str:
     """An unknown hook, with the known one it may be meant for."""
+    import difflib
+
     from unipi_hookspecs import POLICIES
 
     near = difflib.get_close_matches(hook, POLICIES, n=1)

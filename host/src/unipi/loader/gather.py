@@ -65,7 +65,7 @@ def disabled_reason(name: str, origin: Origin, options: LoadOptions) -> str | No
     if builtin and name in options.essential:
         return None
     if name in options.deny:
-        return "disabled by name; `unipi plugins enable` takes that back"
+        return "disabled by --no-plugin or the settings; `unipi plugins enable NAME` takes the latter back"
     if options.allow is not None and not builtin and name not in options.allow:
         return "not among the allowed plugins"
     return None

@@ -9,7 +9,6 @@ output may be read by a program.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import importlib.util
 import io
@@ -127,6 +126,8 @@ def _load_path(path: Path, *, limit: float, use: Callable[[object], T], name: st
 
 def module_name_of(path: Path) -> str:
     """The module name of a plugin file: the same for the same path, unlike any other."""
+    import hashlib  # loads a native library, which only plugin files need
+
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return f"unipi_plugin_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}_{digest}"
 

@@ -131,7 +131,7 @@ def _unmet(item: LoadedPlugin, unmet: Sequence[str], states: Mapping[str, Loaded
     )
     text = (
         f"{_label(item)} was not loaded: it requires {listed}. Install or enable what it"
-        f" requires, or {way_out(item)}."
+        f" requires, {way_out(item)}."
     )
     return Problem("requires", text, (item.name, *unmet), _shown(item))
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -130,6 +129,8 @@ def set_disabled(user_dir: Path, name: str, *, disabled: bool) -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
+    import tempfile
+
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # mkstemp makes the file 0600 from the start.
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".settings-")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import traceback
+
+def printable(text: str) -> str:
+    """The text with everything that could steer a terminal, or that JSON cannot carry, blanked."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def one_line(value: object, limit: int = 200) -> str:
@@ -14,12 +17,14 @@ def one_line(value: object, limit: int = 200) -> str:
         text = str(value)
     except Exception:  # noqa: BLE001 - the text comes from a plugin's class
         text = f"<{type(value).__name__}>"
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    text = " ".join(printable(text).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def cause(error: BaseException) -> str:
     """An exception as `Type: text`, with the file and line it comes from when there is one."""
+    import traceback
+
     if isinstance(error, SyntaxError) and error.filename:
         return f"{type(error).__name__}: {one_line(error.msg)} ({error.filename}:{error.lineno})"
     text = one_line(error)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import converters, field, frozen
+
+from .text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,12 +68,12 @@ class LoadedPlugin:
     manifest: Manifest
     distribution: str | None
     version: str | None
-    source: str
+    source: str = field(converter=printable)
     state: PluginState
     position: int | None = None
     hooks: tuple[str, ...] = ()
     stage: Stage | None = None
-    reason: str | None = None
+    reason: str | None = field(default=None, converter=converters.optional(printable))
     load_ms: float = 0.0
     plugin: object | None = field(default=None, repr=False)
 
@@ -84,7 +86,7 @@ class Problem:
     """
 
     kind: str
-    message: str
+    message: str = field(converter=printable)
     plugins: tuple[str, ...] = ()
     distributions: tuple[str, ...] = ()
 
@@ -99,7 +101,7 @@ class MissingRequired:
     """A plugin that the user requires and that is not active; no tool call may run without it."""
 
     name: str
-    reason: str
+    reason: str = field(converter=printable)
 
 
 @frozen

@@ -21,7 +21,7 @@ APIS: Mapping[str, ProviderApi] = {
 }
 
 
-class UnknownApiError(Exception):
+class UnknownApiError(LookupError):
     """A model names a wire API that the host does not speak; the text lists those it does."""
 
 

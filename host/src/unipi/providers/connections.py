@@ -63,7 +63,11 @@ class Connections:
     def _pool(self, url: str) -> httpx2.AsyncHTTPTransport:
         from urllib.parse import urlsplit
 
+        import httpx2
+
         parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise httpx2.UnsupportedProtocol(url)
         secure = parts.scheme == "https"
         key = (secure, _proxy(parts))
         if key not in self._pools:
@@ -103,11 +107,12 @@ def translated(error: Exception, model: Model, *, mid_stream: bool) -> ProviderE
     """What an error of the HTTP client means; None for one that is not its own."""
     import httpx2
 
+    address = _shown(model.base_url)
     if isinstance(error, httpx2.TimeoutException):
-        return ProviderError("timeout", f"no connection to {model.base_url} in time")
+        return ProviderError("timeout", f"no connection to {address} in time")
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
         return ProviderError(
-            "invalid", f"the base_url {model.base_url!r} of {model.name} is no http(s) address"
+            "invalid", f"the base_url {address!r} of {model.name} is no http(s) address"
         )
     if isinstance(error, httpx2.LocalProtocolError):
         # Its text quotes the offending header, which may be the key.
@@ -117,11 +122,18 @@ def translated(error: Exception, model: Model, *, mid_stream: bool) -> ProviderE
     if isinstance(error, httpx2.TransportError):
         text = bounded(str(error)) or type(error).__name__
         untrusted = "certificate verify failed" in text.lower()
-        where = "the connection was lost" if mid_stream else f"cannot reach {model.base_url}"
+        where = "the connection was lost" if mid_stream else f"cannot reach {address}"
         return ProviderError("network", f"{where}: {text}", retryable=not untrusted)
     if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
         return ProviderError("stream", bounded(str(error)) or type(error).__name__)
     return None
+
+
+def _shown(address: str) -> str:
+    """An address without what may be a credential in it."""
+    scheme, mark, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    return scheme + mark + host.rpartition("@")[2] + slash + path.partition("?")[0]
 
 
 def is_secret_header(name: str) -> bool:

@@ -40,8 +40,7 @@ _STOP_REASONS: Final = frozenset({"stop", "length", "toolUse", "error", "aborted
 def message_to_fields(message: Message) -> dict[str, JSON]:
     """What an entry says of its own: `type` and the message, without id, parent and entry time.
 
-    A custom message carries its time in the entry's `timestamp`, as Pi has it. Raises TypeError
-    for a summary: those are appended with `Session.append`, as they need more than their text.
+    A custom message carries its time in the entry's `timestamp`, as Pi has it.
     """
     if isinstance(message, CustomMessage):
         fields: Object = {
@@ -67,9 +66,12 @@ def message_to_fields(message: Message) -> dict[str, JSON]:
     elif isinstance(message, BashMessage):
         inner = _bash_out(message)
     else:
-        raise TypeError(
-            "a summary is appended with append('compaction', …) or append('branch_summary', …)"
-        )
+        # As Pi holds it in memory. In files a summary is an entry of its own type.
+        inner = {
+            "role": f"{message.kind}Summary",
+            "summary": message.summary,
+            "timestamp": message.timestamp,
+        }
     return {"type": "message", "message": inner}
 
 

@@ -61,3 +61,7 @@ class Damage:
     offset: int
     reason: str
     moved_to: Path | None = None
+
+    def __str__(self) -> str:
+        aside = f"; set aside to {self.moved_to}" if self.moved_to is not None else ""
+        return f"damage at byte {self.offset}: {self.reason}{aside}"

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _HEADER_LIMIT = 1 << 20
 """Bytes in which a header line must end: keeps a huge file that is no session from being read."""
 
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
-"""orjson reads integers beyond 64 bits as floats; lines that may hold one go the slow, exact way."""
+_DIGITS = bytes(0x30 if chr(byte).isdigit() and byte < 128 else 0x20 for byte in range(256))
+_LONG = b"0" * 19
+_LONG_INTEGER = re.compile(rb"(?<![0-9.])[0-9]{19}")
 
 
 def _plain(value: object) -> object:
@@ -55,6 +56,14 @@ def encode(fields: Mapping[str, JSON]) -> bytes:
     return text.encode() + b"\n"
 
 
+def _needs_exact(line: bytes) -> bool:
+    """Whether a line may hold an integer beyond 64 bits, which orjson reads as a float.
+
+    The first test is a quick one that hardly any line passes.
+    """
+    return _LONG in line.translate(_DIGITS) and _LONG_INTEGER.search(line) is not None
+
+
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
@@ -67,7 +76,7 @@ def decode(line: bytes) -> tuple[dict[str, JSON], bool]:
     value: JSON = None
     broken = False
     try:
-        if _LONG_NUMBER.search(line):
+        if _needs_exact(line):
             raise ValueError("may hold a number that needs the exact reader")
         value = orjson.loads(line)
     except ValueError:

@@ -174,6 +174,7 @@ def _usable(entries: Sequence[Fields], found: Scan) -> list[Fields]:
             found.damages.append(Damage(offset, f"the id {entry_id!s:.40} is used twice"))
         seen.add(entry_id)
         usable.append(fields)
+    found.damages.sort(key=lambda damage: damage.offset)
     return usable
 
 

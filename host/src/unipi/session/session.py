@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, evolve
 
-from unipi_hookspecs import CustomMessage, Entry
+from unipi_hookspecs import CustomMessage, Entry, SummaryMessage
 
 from .entries import message_from_fields, message_to_fields
 from .errors import SessionError
@@ -60,14 +60,13 @@ class _Record:
 def _line(
     kind: str, entry_id: str, parent: str | None, when: str, fields: Mapping[str, JSON]
 ) -> dict[str, JSON]:
-    line: dict[str, JSON] = {
+    common: dict[str, JSON] = {
         "type": kind,
         "id": entry_id,
         "parentId": parent,
         "timestamp": when,
     }
-    line.update((key, value) for key, value in fields.items() if key not in line)
-    return line
+    return {**common, **fields, **common}  # in front, and not to be overridden
 
 
 def _record(fields: Mapping[str, JSON]) -> _Record:
@@ -233,16 +232,21 @@ class Session:
         disk. Raises SessionError when the session is read-only or closed, TypeError for a
         summary.
         """
+        if isinstance(message, SummaryMessage):
+            raise TypeError(
+                "a summary is appended with append('compaction', …) or append('branch_summary', …)"
+            )
         if message.timestamp <= 0:
             message = evolve(message, timestamp=now_ms())
         fields = message_to_fields(message)
         # A custom message's time is its entry's, to the millisecond, so that it reads back equal.
         when = str(fields["timestamp"]) if isinstance(message, CustomMessage) else to_iso(now_ms())
-        record = _Record(str(fields["type"]), self._new_id(), self._leaf, when, None, message)
-        line = _line(record.type, record.id, record.parent_id, when, fields)
+        kind, new, parent = str(fields["type"]), self._new_id(), self._leaf
+        line: dict[str, JSON] = {"type": kind, "id": new, "parentId": parent, "timestamp": when}
+        line.update(fields)
         self._write(line)
-        self._keep(record)
-        return Entry(record.type, record.id, record.parent_id, when, line, message)
+        self._keep(_Record(kind, new, parent, when, None, message))
+        return Entry(kind, new, parent, when, line, message)
 
     def append(self, type: str, fields: Mapping[str, JSON]) -> Entry:  # noqa: A002 - Pi's word
         """Append an entry of any type at the leaf, such as `compaction`, `label`, `model_change`.

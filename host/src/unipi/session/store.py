@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 """macOS and Windows have no fdatasync."""
 
-_APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_APPEND = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 def make_folder(folder: Path) -> None:
@@ -128,15 +128,18 @@ class Store:
         """Put every line on disk. Raises SessionWriteError; calling again tries again."""
         if not self._lines:
             return
-        if self._write():
-            assert self._fd is not None
+        if self._fd is None or self._reached[0] < len(self._lines):
+            self._write()
+        fd = self._fd
+        if fd is not None and self._reached[0] == len(self._lines):
             try:
-                _fdatasync(self._fd)
+                self._look(fd)
+                _fdatasync(fd)
             except OSError as error:
                 # The system may have dropped the pages and will not say so twice: only writing
                 # them again can put them on disk.
                 self._reason = error.strerror or str(error)
-                self._back_out((0, self._synced_size))
+                self._back_out((0, self._synced_size), b"".join(self._lines))
             else:
                 self._synced_size = self._reached[1]
                 self._reached = (0, self._synced_size)
@@ -150,11 +153,11 @@ class Store:
         if fd is not None:
             os.close(fd)
 
-    def _write(self) -> bool:
-        """Write what the system does not have yet; whether it has all now."""
+    def _write(self) -> None:
+        """Hand the system what it does not have yet."""
+        line = b""
         try:
             fd = self._fd if self._fd is not None else self._open()
-            self._look(fd)
             if self._part_left:
                 write_all(fd, b"\n")
                 self._reached = (self._reached[0], self._reached[1] + 1)
@@ -167,13 +170,10 @@ class Store:
         except (OSError, SessionError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
             self._reason = reason or str(error)
-            self._back_out(self._reached)
-            return False
+            self._back_out(self._reached, line)
         except BaseException:
-            self._back_out(self._reached)
+            self._back_out(self._reached, line)
             raise
-        self._reason = None
-        return True
 
     def _open(self) -> int:
         self._fd = self._open_target()
@@ -188,17 +188,27 @@ class Store:
             raise FileNotFoundError(errno.ENOENT, "the file was deleted")
         written, size = self._reached
         if status.st_size != size:
-            if not self._part_left:
-                self.foreign_bytes += abs(status.st_size - size)
+            self.foreign_bytes += abs(status.st_size - size)
             self._reached = (written, status.st_size)
-            self._synced_size = status.st_size
 
-    def _back_out(self, reached: tuple[int, int]) -> None:
-        """Cut the file back: no part of a line may stay in front of the one that is tried next."""
+    def _back_out(self, reached: tuple[int, int], ours: bytes) -> None:
+        """Cut the file back: no part of a line may stay in front of the one that is tried next.
+
+        Only what is the beginning of `ours` is cut. Where another program has written meanwhile,
+        or cutting fails, the next line begins with a newline instead.
+        """
         self._reached = reached
         if self._fd is None:
             return
+        size = reached[1]
         try:
-            os.ftruncate(self._fd, reached[1])
+            os.lseek(self._fd, size, os.SEEK_SET)  # writes go to the end all the same
+            extra = os.read(self._fd, len(ours) + 1)
+            if not extra:
+                return
+            if ours.startswith(extra):
+                os.ftruncate(self._fd, size)
+                return
         except OSError:
-            self._part_left = True
+            pass
+        self._part_left = True

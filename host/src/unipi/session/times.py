@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS = 253_402_300_799_999
@@ -18,8 +19,14 @@ def now_ms() -> int:
 
 def to_iso(ms: int) -> str:
     """Unix milliseconds as Pi writes a time: `2025-12-09T00:53:29.825Z`."""
-    moment = _EPOCH + timedelta(milliseconds=max(0, min(ms, _LAST_MS)))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    second, rest = divmod(max(0, min(ms, _LAST_MS)), 1000)
+    return f"{_second_iso(second)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=8)
+def _second_iso(second: int) -> str:
+    # Kept, as each entry asks for it and many fall into one second; `strftime` is slow.
+    return (_EPOCH + timedelta(seconds=second)).isoformat()[:19]
 
 
 def from_iso(value: object) -> int:

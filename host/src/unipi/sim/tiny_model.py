@@ -55,10 +55,11 @@ def tool_call(name: str, **arguments: JSON) -> str:
     """The text of one tool call, for `Action.say`; several are joined by a newline.
 
     The arguments carry no insignificant space, so that a host that squeezes them at the door
-    still replays the token that was generated. Their keys are sorted at every level, since the
-    engine holds a call to the order of its schema's properties, and ours are canonical.
+    still replays the token that was generated. They are written in the order given, which must be
+    that of the engine's grammar: at every level the required properties of the tool's schema in
+    its order (the host's schemas are sorted), then the optional ones in theirs.
     """
-    text = json.dumps(arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     return f'<tool_call>\n{{"name": "{name}", "arguments": {text}}}\n</tool_call>'
 
 
@@ -284,12 +285,12 @@ def demo_actions() -> list[Action]:
 
     Each step is keyed on what the tool before it reports, in `DEMO_FILES` under git.
     """
-    typo = {"oldText": "Helo", "newText": "Hello"}
+    typo = {"newText": "Hello", "oldText": "Helo"}
     return [
         Action("FAILED (", "The test still fails; I stop here."),
         Action("\nOK", "The greeting is fixed: it says Hello now, and its test passes."),
         Action("1 file changed", tool_call("bash", command="python3 -m unittest -q")),
-        Action("Successfully replaced", tool_call("bash", command="git --no-pager diff --stat")),
+        Action("Made 1 replacement", tool_call("bash", command="git --no-pager diff --stat")),
         Action("def greet", tool_call("edit", path="greet.py", edits=[typo])),
         Action(
             "fix the greeting",

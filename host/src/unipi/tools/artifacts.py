@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import os
 import re
-import secrets
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -117,29 +116,30 @@ def _make(path: Path) -> None:
 
 def _holds(folder: int, name: str, data: bytes) -> bool:
     # Whether a file of that name is whole, ours and private. Anything else is replaced.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        file = os.open(name, flags, dir_fd=folder)
-    except OSError:
-        return False
-    with os.fdopen(file, "rb") as stream:
-        found = os.fstat(file)
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         good = (
             stat.S_ISREG(found.st_mode)
             and found.st_uid == os.geteuid()
             and stat.S_IMODE(found.st_mode) == 0o600
             and found.st_nlink == 1
             and found.st_size == len(data)
-            and stream.read() == data
         )
-        if good:
-            os.utime(file)  # its age counts from its last use
-        return good
+        if not good:
+            return False
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return False
+    with os.fdopen(file, "rb") as stream:
+        if stream.read() != data:
+            return False
+        os.utime(file)  # its age counts from its last use
+        return True
 
 
 def _write(folder: int, name: str, data: bytes) -> None:
     # Written aside and renamed: two processes at once each put the same whole file in place.
-    part = f"{name[:-4]}.{secrets.token_hex(8)}.part"
+    part = f"{name[:-4]}.{os.urandom(8).hex()}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(part, flags, 0o600, dir_fd=folder)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 import anyio
@@ -14,7 +13,7 @@ from unipi_hookspecs import Tool
 from .args import schema, text_arg
 from .cut import tail_start
 from .process import CAPTURE_LIMIT, Captured, capture_process, child_env
-from .text import BYTE_LIMIT, LINE_LIMIT, ToolError, count_lines, decode, tail_lines
+from .text import BYTE_LIMIT, LINE_LIMIT, ToolError, count_lines, decode, repair, tail_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,9 +55,11 @@ async def bash(call: Call, ctx: Context) -> str:
     51,200 bytes is cut to its end, if the whole is kept where the model can read it or if it is
     over the bound that no result may pass.
     """
-    command, timeout = text_arg(call, "command"), _timeout(call.input.get("timeout"))
+    command, timeout = repair(text_arg(call, "command")), _timeout(call.input.get("timeout"))
     if "\0" in command:
         raise ToolError("the command holds a NUL character, which no shell takes")
+    import shutil
+
     shell = shutil.which("bash") or "sh"
     live = _Live()
     done: Captured | OSError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -28,6 +27,7 @@ def resolve(path: str, cwd: Path) -> Path:
     if not path or "\0" in path:
         raise ToolError(f"not a path: {repair(path)!r}")
     try:
+        os.fsencode(path)
         if path.startswith("@") and os.path.lexists(cwd / path.split("/")[0]):
             return _absolute(path, cwd)
         path = path.removeprefix("@")
@@ -92,7 +92,7 @@ def replace_file(target: Path, data: bytes) -> None:
     Raises OSError, and the old file is then untouched.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.parent / f".unipi-{secrets.token_hex(8)}.tmp"
+    part = target.parent / f".unipi-{os.urandom(8).hex()}.tmp"
     try:
         old = target.stat()
     except FileNotFoundError:

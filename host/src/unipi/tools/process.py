@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 from contextlib import ExitStack, suppress
 from typing import IO, TYPE_CHECKING
 
@@ -240,6 +239,8 @@ def _pipe(stack: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
 def _source(stack: ExitStack, stdin: bytes | None) -> IO[bytes] | int:
     if stdin is None:
         return subprocess.DEVNULL
+    import tempfile
+
     # A file, so that a child that does not read cannot block us.
     file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
     file.write(stdin)
@@ -265,7 +266,8 @@ async def _settle(streams: list[_Stream]) -> None:
     # The process is gone; what it wrote is in the pipes. Wait for their end while output comes.
     with anyio.move_on_after(_SETTLE):
         seen = -1
-        while seen != (seen := sum(stream.capture.total for stream in streams)):
+        while (total := sum(stream.capture.total for stream in streams)) != seen:
+            seen = total
             with anyio.move_on_after(_IDLE):
                 for stream in streams:
                     await stream.ended.wait()

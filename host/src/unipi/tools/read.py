@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from typing import IO, TYPE_CHECKING
 
@@ -58,18 +57,18 @@ async def read(call: Call, ctx: Context) -> str | ToolOutput:
         raise os_error(error, name) from error
     if isinstance(found, _Part):
         return ctx.bound_output(_show(found, name, limit), label="read").text
+    if isinstance(found, ToolOutput) and ctx.model and "image" not in ctx.model.input:
+        return f"[{name} is a picture, not shown: {ctx.model.name} takes none.]"
     return found
 
 
 def _load(path: Path, first: int, limit: int) -> _Part | ToolOutput | str:
-    # O_NONBLOCK: opening a named pipe must not wait for a writer.
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(file, "rb") as stream:
-        found = os.fstat(file)
-        if stat.S_ISDIR(found.st_mode):
-            raise ToolError("the path is a folder; use the ls tool")
-        if not stat.S_ISREG(found.st_mode):
-            raise ToolError("the path is no regular file")
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise ToolError("the path is a folder; use the ls tool")
+    if not stat.S_ISREG(found.st_mode):
+        raise ToolError("the path is no regular file")
+    with path.open("rb") as stream:
         start = stream.read(_SNIFF)
         stream.seek(0)
         mime = mime_type(start)
