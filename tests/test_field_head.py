@@ -51,9 +51,10 @@ async def test_a_clock_in_the_system_prompt_is_refused_and_its_plugin_named_once
     for before, now in zip(it.requests, it.requests[1:], strict=False):
         assert now.cached_tokens >= before.prompt_tokens // 128 * 128
     assert b"12:00:00 + 61 s" in it.requests[0].body
-    assert b"12:00:00 + 61 s" not in it.requests[0].parsed.get("system", [{}])[0].get(
-        "text", ""
-    ).encode()
+    assert (
+        b"12:00:00 + 61 s"
+        not in it.requests[0].parsed.get("system", [{}])[0].get("text", "").encode()
+    )
 
 
 @pytest.mark.parametrize("api", APIS)

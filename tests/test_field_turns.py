@@ -65,7 +65,7 @@ async def test_an_interrupted_tool_leaves_one_result_for_every_call_and_the_sess
     tmp_path: Path, api: str
 ) -> None:
     script = [[Call("sleep", {"seconds": 0}), Call("sleep", {"seconds": 30})], [Say("fine")]]
-    async with lab(tmp_path, script, plugins=[("tools", Tools(SLEEP))], api=api) as it:
+    async with lab(tmp_path, script, plugins=[("extra", Tools(SLEEP))], api=api) as it:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(it.agent.prompt, "go")
             while not any(type(e).__name__ == "ToolExecutionEndEvent" for e in it.events):
@@ -88,7 +88,10 @@ async def test_an_interrupt_while_arguments_stream_stores_no_half_call(
     tmp_path: Path, api: str
 ) -> None:
     slow = Answer([Say("I will"), Call("sleep", {"seconds": 1})], chunk=3, delay=0.02)
-    async with lab(tmp_path, [slow, [Say("fine")]], plugins=[("t", Tools(SLEEP))], api=api) as it:
+    options = AgentOptions(wants_deltas=True)
+    async with lab(
+        tmp_path, [slow, [Say("fine")]], plugins=[("t", Tools(SLEEP))], api=api, options=options
+    ) as it:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(it.agent.prompt, "go")
             while not any(getattr(e, "kind", "") == "toolcall" for e in it.events):
@@ -118,8 +121,12 @@ async def test_tools_that_ignore_cancellation_cannot_hold_the_turn(tmp_path: Pat
 
     async def deaf(call, ctx) -> str:
         done = await ctx.run_process(
-            [sys.executable, "-c", "import signal,time;signal.signal(15,signal.SIG_IGN);"
-             "print(1, flush=True);time.sleep(60)"]
+            [
+                sys.executable,
+                "-c",
+                "import signal,time;signal.signal(15,signal.SIG_IGN);"
+                "print(1, flush=True);time.sleep(60)",
+            ]
         )
         return done.stdout
 
@@ -209,8 +216,9 @@ async def test_malformed_arguments_are_quoted_back_and_replayed_as_valid_json(
         return "ran"
 
     script = [[Call("note", arguments)], [Say("sorry")], [Say("fine")]]
-    async with lab(tmp_path, script, plugins=[("t", Tools(Tool("note", "N.", run=note)))],
-                   api=api) as it:
+    async with lab(
+        tmp_path, script, plugins=[("t", Tools(Tool("note", "N.", run=note)))], api=api
+    ) as it:
         await it.agent.prompt("go")
         await it.agent.prompt("go on")
         (result,) = results(it.agent)
@@ -232,14 +240,15 @@ async def test_malformed_arguments_are_quoted_back_and_replayed_as_valid_json(
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [("null", "null"), ("[]", "array"), ('"x"', "string"), ("3", "number"), ("true", "boolean")],
+    [("null", "null"), ("[]", "list"), ('"x"', "string"), ("3", "number"), ("true", "boolean")],
 )
 async def test_arguments_that_are_no_object_are_named_by_their_type(
     tmp_path: Path, api: str, arguments: str, word: str
 ) -> None:
     tool = Tool("note", "N.", run=sleepy)
-    async with lab(tmp_path, [[Call("note", arguments)], [Say("ok")]],
-                   plugins=[("t", Tools(tool))], api=api) as it:
+    async with lab(
+        tmp_path, [[Call("note", arguments)], [Say("ok")]], plugins=[("t", Tools(tool))], api=api
+    ) as it:
         await it.agent.prompt("go")
         (result,) = results(it.agent)
     assert result.is_error
@@ -262,8 +271,9 @@ async def test_empty_arguments_are_an_empty_object_and_validated_as_one(
         run=ok,
     )
     script = [[Call("plain", arguments), Call("strict", arguments)], [Say("ok")]]
-    async with lab(tmp_path, script, plugins=[("t", Tools(Tool("plain", "P.", run=ok), strict))],
-                   api=api) as it:
+    async with lab(
+        tmp_path, script, plugins=[("t", Tools(Tool("plain", "P.", run=ok), strict))], api=api
+    ) as it:
         await it.agent.prompt("go")
         plain, needy = results(it.agent)
     assert text(plain) == "ran"
@@ -284,9 +294,7 @@ async def test_a_stream_that_dies_half_way_is_asked_again_with_the_same_bytes_an
     ]
     async with lab(tmp_path, script, api=api, options=FAST) as it:
         await it.agent.prompt("go")
-        answers = [
-            m for m in it.agent.session.messages() if isinstance(m, AssistantMessage)
-        ]
+        answers = [m for m in it.agent.session.messages() if isinstance(m, AssistantMessage)]
         ends = [e for e in it.events if type(e).__name__ == "ProviderResponseEndEvent"]
     assert [[p.text for p in m.content] for m in answers] == [["whole answer"]]
     bodies = {r.body for r in it.sim.requests}
@@ -314,8 +322,12 @@ async def test_a_wait_longer_than_the_limit_ends_the_run_with_the_providers_word
     from unipi.agent import RunFailedError
 
     script = [
-        Fault(status=429, type="rate_limit_error", message="come back tomorrow",
-              headers={"retry-after": "86400"}),
+        Fault(
+            status=429,
+            type="rate_limit_error",
+            message="come back tomorrow",
+            headers={"retry-after": "86400"},
+        ),
         [Say("ok")],
     ]
     async with lab(tmp_path, script, options=FAST) as it:
@@ -356,8 +368,10 @@ def test_a_signal_ends_the_run_with_a_valid_session_that_goes_on(tmp_path: Path,
 
     from unipi.sim import Simulator, run_simulator
 
-    script = [[Call("bash", {"command": "sleep 30"}), Call("bash", {"command": "echo hi"})],
-              [Say("fine")]]
+    script = [
+        [Call("bash", {"command": "sleep 30"}), Call("bash", {"command": "echo hi"})],
+        [Say("fine")],
+    ]
     sim = Simulator(script, profile="anthropic")
     with run_simulator(sim) as url:
         models_file(tmp_path, url)
@@ -368,10 +382,10 @@ def test_a_signal_ends_the_run_with_a_valid_session_that_goes_on(tmp_path: Path,
             if json.loads(line).get("type") == "tool_execution_end":
                 break
         process.send_signal(getattr(signal, name))
-        out, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=20)
         assert process.returncode == 130, err
         again = run_cli(tmp_path, *base, "-p", "go on")
-        out, err = again.communicate(timeout=20)
+        _, err = again.communicate(timeout=20)
         assert again.returncode == 0, err
     with Session.open(tmp_path / "s.jsonl", read_only=True) as session:
         ids = [m.tool_call_id for m in session.messages() if isinstance(m, ToolResultMessage)]

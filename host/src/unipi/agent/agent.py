@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 from attrs import evolve
 
+from unipi.hooks import acting_as
 from unipi.prefix.canonical import repair
 from unipi.prefix.ledger import Ledger, Reason
 from unipi.prefix.lineage import Item, Lineage
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         UI,
         Boundary,
         Bounded,
+        Command,
         Deliver,
         Message,
         Model,
@@ -91,6 +94,7 @@ class Agent:
         thinking: ThinkingLevel = "off",
         policy: PrefixPolicy = "enforce",
         observer: Observer = nobody,
+        commands: Mapping[str, tuple[str, Command]] | None = None,
         settings: Mapping[str, Mapping[str, JSON]] | None = None,
         retry: RetryPolicy | None = None,
         max_turns: int = 200,
@@ -129,13 +133,15 @@ class Agent:
         self.tail = Tail(self.queues, lambda: self.running, self.add, self._wake)
         self._artifacts = artifacts
         self._settings = settings or {}
+        self.commands = commands or {}
         self._save_wait = save_wait
+        self._full_since: float | None = None
         self._missing_required = tuple(missing_required)
         self._contexts: dict[str, PluginContext] = {}
-        self._stale_named: set[str] = set()
         self._scope: anyio.CancelScope | None = None
         self._turnstile = anyio.Lock()  # one run at a time
-        self._waking = 0
+        self._busy = 0  # runs that are active or about to start
+        self._quiet = anyio.Event()
         self._head: tuple[HeadSpec, Head] | None = None
 
     # What the outside does.
@@ -145,9 +151,17 @@ class Agent:
     ) -> str | None:
         """Say something to the agent and let it work until nothing automatic is left.
 
-        Returns what a plugin that handled the input replied, else None. Raises AgentError when
-        there is nothing to say.
+        A slash command of a plugin runs instead; `/continue` goes on without a new prompt. Returns
+        what a command, or a plugin that handled the input, replied: it never reaches the model.
+        Raises AgentError when there is nothing to say.
         """
+        if text.startswith("/"):
+            name, _, rest = text[1:].partition(" ")
+            if name in self.commands:
+                return await self._command(name, rest.strip())
+            if name == "continue":
+                await self.go_on()
+                return None
         event = InputEvent(repair(text), tuple(images), source)  # type: ignore[arg-type]  # checked by the caller's types
         outcome, _ = await self.hooks.input(event)
         if not isinstance(outcome, InputEvent):
@@ -164,6 +178,14 @@ class Agent:
         async with self._turnstile:
             await self._run([message], outcome.text, outcome.images)
         return None
+
+    async def _command(self, name: str, rest: str) -> str | None:
+        plugin, command = self.commands[name]
+        try:
+            with acting_as(plugin):
+                return await command.run(rest, self.context_of(plugin))
+        except Exception as error:  # noqa: BLE001 - a plugin's command must not end the session
+            return f"/{name} of plugin {plugin!r} failed: {type(error).__name__}: {error}"
 
     async def go_on(self) -> None:
         """Run with what is queued or unanswered, without a new prompt: `/continue`, a wake."""
@@ -199,8 +221,8 @@ class Agent:
 
     async def settled(self) -> None:
         """Wait until no run is active and none is about to start."""
-        while self.running or self._waking:
-            await anyio.sleep(0.005)
+        while self._busy:
+            await self._quiet.wait()
 
     def abort(self) -> None:
         """Stop the running turn; the session stays valid and can go on."""
@@ -254,25 +276,25 @@ class Agent:
         """Put everything on disk before a request goes out.
 
         A full disk pauses the turn: it is said at once, tried again for `save_wait` seconds, and
-        ends the run when it stays full. Raises AgentError then.
+        ends the run when it stays full. Raises AgentError then; from then on each call tries once,
+        until one succeeds.
         """
-        told = False
-        deadline = time.monotonic() + self._save_wait
         while True:
             try:
                 self.session.sync()
             except SessionWriteError as error:
-                if not told:
-                    told = True
+                if self._full_since is None:
+                    self._full_since = time.monotonic()
                     self.observer(Notice("error", f"not saved: {error}; waiting to try again"))
-                if time.monotonic() > deadline:
+                if time.monotonic() > self._full_since + self._save_wait:
                     raise AgentError(
                         f"not saved: {error}. Free some space and run again; "
                         "what was not saved is lost"
                     ) from error
                 await anyio.sleep(0.25)
             else:
-                if told:
+                if self._full_since is not None:
+                    self._full_since = None
                     self.observer(Notice("info", "saved; going on"))
                 self.observer(Saved(self.session.leaf_id))
                 return
@@ -310,8 +332,12 @@ class Agent:
         return context
 
     def end_contexts(self, event: str) -> None:
-        for context in self._contexts.values():
-            context.end(event)
+        """Make the plugins' contexts stale; the first use of each after that is told."""
+        for plugin, context in self._contexts.items():
+            context.end(event, partial(self._tell_of, plugin))
+
+    def _tell_of(self, plugin: str, text: str) -> None:
+        self.observer(Notice("error", text, plugin))
 
     async def secret(self) -> Secret | None:
         """The key of the model's provider, asked for once."""
@@ -359,22 +385,18 @@ class Agent:
 
         async def isolated() -> None:
             try:
-                await run()
-            except StaleContextError as error:
-                self._name_stale(plugin, error)
+                with acting_as(plugin):
+                    await run()
+            except StaleContextError:
+                pass  # its context has told
             except Exception as error:  # noqa: BLE001 - a plugin's task must not end the session
                 text = f"background task {name!r} of plugin {plugin!r} failed: {error!r}"
-                self.observer(Notice("error", text, plugin))
+                self._tell_of(plugin, text)
 
         self.tasks.start_soon(isolated, name=f"{plugin}:{name}")
 
-    def _name_stale(self, plugin: str, error: StaleContextError) -> None:
-        if plugin not in self._stale_named:
-            self._stale_named.add(plugin)
-            self.observer(Notice("error", str(error), plugin))
-
     async def _wake(self) -> None:
-        self._waking += 1
+        self._enter()
         self.tasks.start_soon(self._woken)
 
     async def _woken(self) -> None:
@@ -386,10 +408,20 @@ class Agent:
         except Exception as error:  # noqa: BLE001 - a wake has no caller to tell but the observer
             self.observer(Notice("error", str(error)))
         finally:
-            self._waking -= 1
+            self._leave()
+
+    def _enter(self) -> None:
+        self._busy += 1
+
+    def _leave(self) -> None:
+        self._busy -= 1
+        if not self._busy:
+            self._quiet.set()
+            self._quiet = anyio.Event()
 
     async def _run(self, opening: Sequence[Message], text: str, images: Sequence[Image]) -> None:
         self.running, self.cancelled = True, False
+        self._enter()
         try:
             with anyio.CancelScope() as scope:
                 self._scope = scope
@@ -399,6 +431,7 @@ class Agent:
         finally:
             self._scope = None
             self.running = False
+            self._leave()
 
 
 def _reaches_model(message: Message) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 from attrs import Factory, define, field
 
+from unipi.hooks import acting_as
 from unipi_hookspecs import (
     Text,
     ToolCallEvent,
@@ -148,12 +149,13 @@ async def _invoke(item: RunningCall) -> ToolOutput:
     ctx = item.agent.context_of(item.owned.owner)
     run = item.owned.tool.run
     try:
-        if inspect.iscoroutinefunction(run):
-            result = await run(item, ctx)
-        else:
-            result = await anyio.to_thread.run_sync(_in_thread, item, abandon_on_cancel=True)
-            if inspect.isawaitable(result):
-                result = await result
+        with acting_as(item.owned.owner):
+            if inspect.iscoroutinefunction(run):
+                result = await run(item, ctx)
+            else:
+                result = await anyio.to_thread.run_sync(_in_thread, item, abandon_on_cancel=True)
+                if inspect.isawaitable(result):
+                    result = await result
     except SystemExit as error:
         return ToolOutput(
             f"The tool tried to exit the host (SystemExit {error.code})", is_error=True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import Factory, frozen
 
 from unipi.hooks import compile_hooks
-from unipi.loader import LoadOptions, Problem, collect_tools, load_plugins
+from unipi.loader import LoadError, LoadOptions, Problem, collect_tools, load_plugins
 from unipi.providers import load_models
 
 from .logs import LazyLogger
@@ -105,6 +105,9 @@ def prepare_host(
         for model in provider.models
     }
     models |= load_models(models_file)
+    fatal = [problem.message for problem in problems if problem.fatal]
+    if options.strict and fatal:
+        raise LoadError("\n".join(fatal))
     return Host(
         cwd=cwd,
         loaded=loaded,

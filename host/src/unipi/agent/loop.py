@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 _CUT = "Not run: the answer was cut at its output limit before this call was complete."
+_UNSAVED = "Not run: the session could not be saved."
 _SETTLE_SECONDS = 5.0
 
 
@@ -58,8 +59,10 @@ async def run_loop(
         with anyio.move_on_after(_SETTLE_SECONDS, shield=True):
             await agent.hooks.agent_end(AgentEndEvent(tuple(said)))
             _drain_quiet(agent)
-            await agent.save()
-            await agent.hooks.agent_settled(AgentSettledEvent(agent.cancelled))
+            try:
+                await agent.save()
+            finally:
+                await agent.hooks.agent_settled(AgentSettledEvent(agent.cancelled))
 
 
 async def _turns(agent: Agent, said: list[Message]) -> None:
@@ -92,6 +95,8 @@ async def _turn(agent: Agent, index: int, said: list[Message]) -> bool:
     if calls and answer.stop_reason == "length":
         results = _refuse_all(agent, calls, _CUT)
     elif calls:
+        if agent.session.stuck:
+            await _wait_for_room(agent, calls)
         running = await run_batch(agent, calls)
         terminate = all_terminate(running)
         results = await _store_results(agent, running)
@@ -136,6 +141,15 @@ async def _answer(agent: Agent) -> AssistantMessage:
     sealed = await agent.seal(answer)
     assert isinstance(sealed, AssistantMessage), "message_end keeps the role"
     return sealed
+
+
+async def _wait_for_room(agent: Agent, calls: Sequence[ToolCall]) -> None:
+    """Let no call run that a full disk would forget; each has its result all the same."""
+    try:
+        await agent.save()
+    except BaseException:
+        _refuse_all(agent, calls, _UNSAVED)
+        raise
 
 
 async def _store_results(agent: Agent, running: Sequence[RunningCall]) -> list[ToolResultMessage]:

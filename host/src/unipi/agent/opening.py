@@ -14,6 +14,7 @@ from unipi.prefix.ledger import Ledger, Reason
 from unipi.prefix.lineage import Item
 from unipi.prefix.wire import HeadSpec, ToolSpec
 from unipi.providers import Transport, api_for, find_secret
+from unipi.session import SessionWriteError
 from unipi.tools.bound import Artifacts
 from unipi_hookspecs import ResourcesDiscoverEvent, SessionShutdownEvent, SessionStartEvent
 
@@ -22,7 +23,7 @@ from .agent import Agent
 from .notices import Notice, nobody
 from .requests import RetryPolicy
 from .toolbox import Toolbox
-from .ui import SilentUI
+from .ui import PatientUI, SilentUI
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from .notices import Observer
 
 _SHUTDOWN_SECONDS = 5.0
+_ARTIFACT_DAYS = 30
+_ARTIFACT_BYTES = 1 << 30
 
 
 @frozen
@@ -79,7 +82,8 @@ async def open_agent(
             transport=transport,
             toolbox=Toolbox(host.tools, warn),
             tasks=tasks,
-            ui=ui or SilentUI(observer),
+            ui=PatientUI(ui or SilentUI(observer)),
+            commands=host.commands,
             artifacts=_artifacts(session),
             find_secret=find_secret,
             thinking=options.thinking,
@@ -105,7 +109,10 @@ async def open_agent(
             agent.end_contexts("session_shutdown")
             host.hooks.unbind()
             tasks.cancel_scope.cancel()
-            session.close()
+            try:
+                session.close()
+            except SessionWriteError as error:
+                failure = failure or error
     if failure is not None:
         raise failure
 
@@ -113,7 +120,9 @@ async def open_agent(
 def _artifacts(session: Session) -> Artifacts | None:
     if session.path is None:
         return None
-    return Artifacts(session.path.with_suffix(".artifacts"), session.secret())
+    artifacts = Artifacts(session.path.with_suffix(".artifacts"), session.secret())
+    artifacts.clean(max_age=_ARTIFACT_DAYS * 86_400, max_bytes=_ARTIFACT_BYTES)
+    return artifacts
 
 
 async def _begin(agent: Agent, *, fresh_head: bool) -> None:

@@ -37,22 +37,31 @@ class PluginContext:
     def __init__(self, agent: Agent, plugin: str, settings: Mapping[str, JSON]) -> None:
         self._agent: Agent | None = agent
         self._ended_by = ""
+        self._tell: Callable[[str], None] | None = None
         self._plugin = plugin
         self._settings = settings
         self._log = LazyLogger(plugin)
 
-    def end(self, event: str) -> None:
-        """Make every later use raise `StaleContextError`; `event` is what ended the session."""
+    def end(self, event: str, tell: Callable[[str], None]) -> None:
+        """Make every later use raise `StaleContextError`; `event` is what ended the session.
+
+        `tell` hears of the first such use: it may be made where nobody would see the exception.
+        """
         self._agent = None
         self._ended_by = event
+        self._tell = tell
 
     @property
     def _live(self) -> Agent:
         if self._agent is None:
-            raise StaleContextError(
+            text = (
                 f"plugin {self._plugin!r} used a context whose session has ended "
                 f"({self._ended_by}); take the context from the hook that is running"
             )
+            tell, self._tell = self._tell, None
+            if tell is not None:
+                tell(text)
+            raise StaleContextError(text)
         return self._agent
 
     @property

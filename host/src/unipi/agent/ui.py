@@ -1,4 +1,4 @@
-"""Talking to a user who is not there."""
+"""Talking to the user, there or not."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import frozen
 
+from unipi.hooks import budget_paused
+
 from .notices import Notice, nobody
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from unipi_hookspecs import UI
 
     from .notices import Observer
 
@@ -35,3 +39,29 @@ class SilentUI:
 
     def notify(self, text: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
         self.observer(Notice(level, text))
+
+
+@frozen
+class PatientUI:
+    """Another UI, whose user may take their time: no plugin's budget runs while they think."""
+
+    inner: UI
+
+    @property
+    def interactive(self) -> bool:
+        return self.inner.interactive
+
+    async def confirm(self, question: str, *, default: bool = False) -> bool:
+        with budget_paused():
+            return await self.inner.confirm(question, default=default)
+
+    async def select(self, question: str, options: Sequence[str]) -> str | None:
+        with budget_paused():
+            return await self.inner.select(question, options)
+
+    async def input(self, question: str, *, default: str = "") -> str | None:
+        with budget_paused():
+            return await self.inner.input(question, default=default)
+
+    def notify(self, text: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
+        self.inner.notify(text, level=level)

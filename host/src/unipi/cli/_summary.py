@@ -21,9 +21,34 @@ from unipi_hookspecs import (
 from ._events import to_json
 
 if TYPE_CHECKING:
-    from unipi.hooks import Failure
+    from collections.abc import Iterable, Mapping
+
+    from unipi.hooks import Failure, PluginStats
     from unipi.session import Session
     from unipi_hookspecs import Boundary, Model
+
+
+@define
+class Totals:
+    """What a plugin's hooks have cost: `ms` of wall time, `slow` calls that held the event loop."""
+
+    calls: int = 0
+    errors: int = 0
+    ms: float = 0.0
+    slow: int = 0
+
+
+def totals(stats: Iterable[PluginStats]) -> dict[str, Totals]:
+    """Figures of each plugin's hooks added up, for the plugins that were called."""
+    found: dict[str, Totals] = {}
+    for row in stats:
+        if row.count or row.errors:
+            total = found.setdefault(row.plugin, Totals())
+            total.calls += row.count
+            total.errors += row.errors
+            total.ms += row.total_ns / 1e6
+            total.slow += row.slow
+    return found
 
 
 class Voice(Protocol):
@@ -32,7 +57,9 @@ class Voice(Protocol):
     def begin(self, session: Session, model: Model) -> None: ...
     def event(self, event: object) -> None: ...
     def reply(self, text: str) -> None: ...
-    def end(self, summary: Summary, session: Session, code: int) -> None: ...
+    def end(
+        self, summary: Summary, session: Session, code: int, plugins: Mapping[str, Totals]
+    ) -> None: ...
 
 
 @define
@@ -77,8 +104,8 @@ class Summary:
     def reply(self, text: str) -> None:
         self.voice.reply(text)
 
-    def end(self, session: Session, code: int) -> None:
-        self.voice.end(self, session, code)
+    def end(self, session: Session, code: int, stats: Iterable[PluginStats] = ()) -> None:
+        self.voice.end(self, session, code, totals(stats))
 
 
 class JsonLines:
@@ -103,7 +130,9 @@ class JsonLines:
     def reply(self, text: str) -> None:
         print_json_line({"type": "reply", "text": text})
 
-    def end(self, summary: Summary, session: Session, code: int) -> None:
+    def end(
+        self, summary: Summary, session: Session, code: int, plugins: Mapping[str, Totals]
+    ) -> None:
         print_json_line(
             {
                 "type": "end",
@@ -116,6 +145,15 @@ class JsonLines:
                 "epochs": len(summary.boundaries),
                 "avoidable": sum(b.avoidable for b in summary.boundaries),
                 "unsaved": session.unsaved,
+                "plugins": {
+                    name: {
+                        "calls": total.calls,
+                        "errors": total.errors,
+                        "ms": round(total.ms, 3),
+                        "slow": total.slow,
+                    }
+                    for name, total in plugins.items()
+                },
             }
         )
 
@@ -153,7 +191,9 @@ class PlainText:
     def reply(self, text: str) -> None:
         sys.stdout.write(f"{printable(text)}\n")
 
-    def end(self, summary: Summary, session: Session, code: int) -> None:
+    def end(
+        self, summary: Summary, session: Session, code: int, plugins: Mapping[str, Totals]
+    ) -> None:
         self._close_line()
         share = "not reported" if summary.share is None else f"{summary.share:.1%}"
         self._aside(
@@ -165,6 +205,12 @@ class PlainText:
             lost = sum(b.tokens_lost for b in avoidable)
             owners = ", ".join(sorted({b.owner for b in avoidable}))
             self._aside(f"avoidable: {len(avoidable)} boundaries, {lost:,} tokens, by {owners}")
+        for name, total in plugins.items():
+            if total.slow:
+                self._aside(
+                    f"slow: plugin {name!r} held everything up in {total.slow} of {total.calls} "
+                    f"calls, {total.ms:,.0f} ms in all"
+                )
         if session.path is not None and not session.unsaved:
             self._aside(f"to go on: unipi run --session {session.path} -p …")
 

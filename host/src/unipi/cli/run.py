@@ -61,6 +61,14 @@ if TYPE_CHECKING:
     type=click.Choice(["off", "minimal", "low", "medium", "high", "xhigh"]),
 )
 @click.option("--max-turns", default=200, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--save-wait",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="How long a full disk may pause the work before it ends.",
+)
 @click.option("--fresh-head", is_flag=True, help="On resuming, build the head anew: a boundary.")
 def run(
     prompt: str,
@@ -75,6 +83,7 @@ def run(
     policy: str,
     thinking: str,
     max_turns: int,
+    save_wait: float,
     fresh_head: bool,
 ) -> None:
     """Run one prompt until nothing automatic is left to do.
@@ -100,11 +109,12 @@ def run(
         thinking=thinking,  # type: ignore[arg-type]  # click.Choice has checked it
         policy=policy,  # type: ignore[arg-type]  # click.Choice has checked it
         max_turns=max_turns,
+        save_wait=save_wait,
         fresh_head=fresh_head,
         wants_deltas=True,
     )
     code = _execute(host, session, model, options, prompt, summary)
-    summary.end(session, code)
+    summary.end(session, code, host.hooks.stats())
     raise SystemExit(code)
 
 
@@ -148,23 +158,30 @@ def _execute(
     from unipi.providers import SecretError
     from unipi.session import SessionWriteError
 
+    failures = (AgentError, RunFailedError, SecretError, SessionWriteError)
+
     async def main() -> int:
         async with open_agent(host, session, model, options, observer=summary) as agent:
+            failure: Exception | None = None
             async with anyio.create_task_group() as tasks:
                 await tasks.start(_listen_for_signals, agent)
                 try:
                     reply = await agent.prompt(prompt)
-                except (AgentError, RunFailedError, SecretError, SessionWriteError) as error:
-                    sys.stderr.write(f"unipi: {error}\n")
-                    return 1
-                finally:
-                    tasks.cancel_scope.cancel()
+                except failures as error:
+                    failure = error
+                tasks.cancel_scope.cancel()
+            if failure is not None:
+                raise failure  # here, so that it does not come in a group
             if reply:
                 summary.reply(reply)
             return 130 if agent.cancelled else 0
 
     summary.begin(session, model)
-    return anyio.run(main)
+    try:
+        return anyio.run(main)
+    except failures as error:
+        sys.stderr.write(f"unipi: {error}\n")
+        return 1
 
 
 async def _listen_for_signals(agent: Agent, *, task_status: TaskStatus[None]) -> None:

@@ -190,6 +190,11 @@ class Session:
         """How many entries are not on disk; 0 in memory."""
         return self._store.unsaved if self._store is not None else 0
 
+    @property
+    def stuck(self) -> bool:
+        """Whether an entry could not even be handed to the system; `sync` says why, or mends it."""
+        return self._store is not None and self._store.stuck
+
     def entries(self) -> list[Entry]:
         """All entries, in file order."""
         return [record.entry() for record in self._records]

@@ -114,6 +114,11 @@ class Store:
         """How many lines are not on disk."""
         return len(self._lines)
 
+    @property
+    def stuck(self) -> bool:
+        """Whether a line could not be handed to the system and waits for another try."""
+        return self._reached[0] < len(self._lines)
+
     def append(self, line: bytes) -> None:
         """Hand a line over. A failure is kept for `sync` to raise; the line is kept too."""
         self._lines.append(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from attrs import Factory, define, evolve
+from attrs import Factory, define
 
 from unipi.agent import AgentOptions, Notice, open_agent, prepare_host
 from unipi.agent.host import ESSENTIAL, builtin_plugins
@@ -51,26 +51,29 @@ class Lab:
         return [event.boundary for event in self.events if isinstance(event, EpochBoundaryEvent)]
 
 
-def model(base_url: str, api: str = "anthropic-messages", **fields: object) -> Model:
+def model(base_url: str, api: str = "anthropic-messages") -> Model:
     """A model served by the simulator at `base_url`."""
-    made = Model(
+    return Model(
         "sim",
         "sim-model",
         api,
         base_url,
         headers={"x-api-key": "sim", "authorization": "Bearer sim"},
     )
-    return evolve(made, **fields)
 
 
-def host(cwd: Path, plugins: Sequence[tuple[str, object]] = (), **options: object) -> Host:
-    """A host with the built-in plugins and these, and nothing that is installed."""
+def host(cwd: Path, plugins: Sequence[tuple[str, object]] = ()) -> Host:
+    """A host with the built-in plugins and these, and nothing that is installed.
+
+    Raises `unipi.loader.LoadError` for any problem with a plugin.
+    """
     load = LoadOptions(
         entry_points=False,
         builtins=(*builtin_plugins(), *plugins),
         essential=ESSENTIAL,
+        strict=True,
     )
-    return prepare_host(cwd, evolve(load, **options))
+    return prepare_host(cwd, load)
 
 
 @asynccontextmanager
