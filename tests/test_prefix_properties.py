@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 import tempfile
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -427,7 +428,6 @@ class Play:
         self.sim = Simulator(
             self.step, profile=PROFILES[api], clock=Clock(), check_thinking=policy == "enforce"
         )
-        self.stack = AsyncExitStack()
 
     def step(self, request: object, index: int) -> object:
         step = self.steps.pop(0) if self.steps else Say("done")
@@ -435,31 +435,26 @@ class Play:
             self.faults.append(index)
         return step
 
-    async def open(self) -> None:
-        names = itertools.count()
+    @asynccontextmanager
+    async def process(self) -> AsyncIterator[None]:
+        """One process: it opens the file, works in it, and finds it as it left it."""
         made = [("tools-of-test", Tools(self.world))]
-        made += [(f"p{next(names)}", kind(self.world)) for kind in self.plan.plugins]
+        made += [(f"p{n}", kind(self.world)) for n, kind in enumerate(self.plan.plugins)]
+        known = self.path.exists()
         session = (
-            Session.open(self.path)
-            if self.path.exists()
-            else Session.create(self.path, cwd=self.folder)
+            Session.open(self.path) if known else Session.create(self.path, cwd=self.folder)
         )
-        url = await self.stack.enter_async_context(self.sim.serve())
-        served = model(url, self.api, reasoning=True, input=("text", "image"))
-        self.agent = await self.stack.enter_async_context(
-            open_agent(
-                host(self.folder, made), session, served, self.options, observer=self.events.append
-            )
-        )
-        self.world.agent = self.agent
-
-    async def reopen(self) -> None:
-        before = self.agent.session.messages()
-        await self.stack.aclose()
+        async with self.sim.serve() as url:
+            served = evolve(model(url, self.api), reasoning=True, input=("text", "image"))
+            told = self.events.append
+            prepared = host(self.folder, made)
+            async with open_agent(prepared, session, served, self.options, observer=told) as agent:
+                self.agent = self.world.agent = agent
+                yield
+                said = session.messages()
         with Session.open(self.path, read_only=True) as session:
             assert session.damages == ()
-            assert session.messages() == before
-        await self.open()
+            assert session.messages() == said
 
     async def prompt(self, prompt: Prompt) -> None:
         self.steps = list(prompt.steps)
@@ -474,8 +469,6 @@ class Play:
     async def happen(self, happening: object) -> None:
         if isinstance(happening, Prompt):
             await self.prompt(happening)
-        elif isinstance(happening, Reopen):
-            await self.reopen()
         elif isinstance(happening, Think_):
             self.options = evolve(self.options, thinking=happening.level)
             await self.agent.set_thinking(happening.level)
@@ -485,14 +478,18 @@ class Play:
             await self.agent.settled()
 
     async def run(self) -> None:
+        last = Prompt("and at the end", (), (), None)
+        lives: list[list[object]] = [[]]
+        for happening in (*self.plan.happenings, Reopen(), last):
+            if isinstance(happening, Reopen):
+                lives.append([])
+            else:
+                lives[-1].append(happening)
         with anyio.fail_after(20):
-            await self.open()
-            try:
-                last = Prompt("and at the end", (), (), None)
-                for happening in (*self.plan.happenings, Reopen(), last):
-                    await self.happen(happening)
-            finally:
-                await self.stack.aclose()
+            for life in lives:
+                async with self.process():
+                    for happening in life:
+                        await self.happen(happening)
 
     @property
     def boundaries(self):

@@ -216,7 +216,8 @@ class ProviderRequestSealedEvent:
 
     Body layout: `body[:head_length]` is the head, the messages follow, and the last
     `tail_length` bytes close the body. `message_ends` are the offsets at which each message ends,
-    so that one message is a slice.
+    so that one message is a slice. The host vouches that the first `shared_length` bytes are those
+    of the session's last request of the same purpose: only what follows is new.
     """
 
     body: bytes
@@ -225,6 +226,7 @@ class ProviderRequestSealedEvent:
     head_length: int
     tail_length: int
     message_ends: Sequence[int]
+    shared_length: int = 0
 
 
 @frozen(eq=False)

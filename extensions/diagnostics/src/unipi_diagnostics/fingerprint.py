@@ -5,10 +5,9 @@ one for the envelope, one for each of its fields, one for each message, and one 
 into the request's own. Digests are compared whole and shown as 16 hex digits. No part of a
 payload is kept, and the digests say nothing to another process.
 
-A message is digested once. Whether the earlier ones are still the same bytes is asked of a CRC-32
-over the prefix: a tripwire, several times faster than a digest, which a changed prefix of equal
-message lengths passes once in 4 billion times. Only when it (or a length) differs is every message
-digested again, to find the first one that changed. The CRC is never shown.
+A message is digested once. Where the host vouches that a request begins with the bytes of the last
+one (`shared_length`), what is known of them stands; where it does not, everything is digested
+again, to find the first message that changed.
 
 Cache markers (`cache_control`, `prompt_cache_breakpoint`) are set aside before digesting: moving
 one changes neither the cached prefix nor what a signature is bound to (Anthropic, "Prompt caching"
@@ -21,13 +20,12 @@ import hmac
 import json
 import re
 import secrets
-import zlib
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from unipi_hookspecs import ProviderRequestSealedEvent
 
@@ -66,21 +64,21 @@ class Envelope:
 
 @frozen(eq=False)
 class Request:
-    """What is remembered of one sealed request. `ends` are byte offsets into its body."""
+    """What is remembered of one sealed request.
+
+    `log` holds a digest for each message and is shared with the request before it, if that is a
+    prefix of this one: the first `count` are this request's. `ends` are offsets into its body.
+    """
 
     envelope: Envelope
     digest: bytes = field(repr=False)
-    messages: tuple[bytes, ...] = field(repr=False)
-    ends: tuple[int, ...] = field(repr=False)
+    log: list[bytes] = field(repr=False)
+    count: int
+    ends: Sequence[int] = field(repr=False)
     head_length: int
+    prefix_length: int
     tail: bytes = field(repr=False)
-    crc: int = field(repr=False)
     chain: hmac.HMAC = field(repr=False)
-
-    @property
-    def prefix_length(self) -> int:
-        """Bytes up to the end of the last message."""
-        return self.ends[-1] if self.ends else self.head_length
 
 
 class Fingerprinter:
@@ -90,35 +88,35 @@ class Fingerprinter:
         self._base = hmac.new(key or secrets.token_bytes(32), digestmod="sha256")
 
     def request(self, event: ProviderRequestSealedEvent, before: Request | None) -> Request:
-        """Digest a sealed request, reusing what `before` knows of the prefix they share."""
+        """Digest a sealed request; of the prefix it shares with `before` nothing is read."""
         body = memoryview(event.body)
         route = f"{event.info.provider}/{event.info.api}/{event.info.model}"
-        tail = self._digest(body[len(body) - event.tail_length :])
+        length = len(body) - event.tail_length
+        tail = self._digest(body[length:])
         if before and _extends(before, event, route, tail):
-            envelope, messages, old_ends = before.envelope, before.messages, before.ends
-            crc, chain, start = before.crc, before.chain.copy(), before.prefix_length
+            envelope, log, chain = before.envelope, before.log, before.chain.copy()
+            start, done = before.prefix_length, before.count
         else:
             head = body[: event.head_length]
-            envelope, messages, old_ends = self._envelope(route, head, event), (), ()
-            crc, chain, start = zlib.crc32(head), self._base.copy(), event.head_length
-        fresh = []
-        new_ends = event.message_ends[len(old_ends) :]
-        for end in new_ends:
-            crc = zlib.crc32(body[start:end], crc)
+            envelope, log, chain = self._envelope(route, head, event), [], self._base.copy()
+            start, done = event.head_length, 0
+        for index in range(done, len(event.message_ends)):
+            end = event.message_ends[index]
             digest = self._digest(_without_markers(bytes(body[start:end])))
             chain.update(digest)
-            fresh.append(digest)
+            log.append(digest)
             start = end
         whole = chain.copy()
         whole.update(envelope.raw)
         return Request(
             envelope=envelope,
             digest=whole.digest(),
-            messages=(*messages, *fresh),
-            ends=(*old_ends, *new_ends),
+            log=log,
+            count=len(event.message_ends),
+            ends=event.message_ends,
             head_length=event.head_length,
+            prefix_length=length,
             tail=tail,
-            crc=crc,
             chain=chain,
         )
 
@@ -153,14 +151,13 @@ class Fingerprinter:
 
 def _extends(before: Request, event: ProviderRequestSealedEvent, route: str, tail: bytes) -> bool:
     """Whether the request begins with all of `before`, so that only what follows is new."""
-    count, length = len(before.ends), before.prefix_length
     return (
-        before.envelope.route == route
-        and before.head_length == event.head_length
+        event.shared_length >= before.prefix_length
+        and before.envelope.route == route
         and before.tail == tail
-        and len(event.message_ends) >= count
-        and (count == 0 or event.message_ends[count - 1] == length)
-        and zlib.crc32(memoryview(event.body)[:length]) == before.crc
+        and before.head_length == event.head_length
+        and len(event.message_ends) >= before.count
+        and len(before.log) == before.count
     )
 
 

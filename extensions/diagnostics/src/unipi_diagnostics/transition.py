@@ -47,25 +47,26 @@ def compare(before: Request | None, now: Request) -> Change:
         return Change("payload_shape_changed", f"{old.sequence} became {new.sequence}")
     if old.raw != new.raw:
         return Change("envelope_changed", "the same meaning in other bytes (order of keys)")
-    count = _shared(before.messages, now.messages)
-    if count == len(before.messages):
-        same = count == len(now.messages)
+    count = _shared(before, now)
+    if count == before.count:
+        same = count == now.count
         return Change("identical_retry" if same else "prefix_extended", "", now.prefix_length)
     survived = now.ends[count - 1] if count else now.head_length
-    if count == len(now.messages):
-        where = f"{len(before.messages) - count} messages were taken off the end"
+    if count == now.count:
+        where = f"{before.count - count} messages were taken off the end"
     else:
-        where = f"message {count + 1} of {len(now.messages)} is the first to differ"
+        where = f"message {count + 1} of {now.count} is the first to differ"
     return Change("history_rewritten", where, survived)
 
 
-def _shared(before: tuple[bytes, ...], now: tuple[bytes, ...]) -> int:
-    if now[: len(before)] == before:
-        return len(before)
-    for index, (old, new) in enumerate(zip(before, now, strict=False)):
+def _shared(before: Request, now: Request) -> int:
+    if now.log is before.log:
+        return min(before.count, now.count)
+    pairs = zip(before.log[: before.count], now.log[: now.count], strict=False)
+    for index, (old, new) in enumerate(pairs):
         if old != new:
             return index
-    return min(len(before), len(now))
+    return min(before.count, now.count)
 
 
 def _changed_fields(before: Request, now: Request) -> str:

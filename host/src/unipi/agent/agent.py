@@ -67,9 +67,6 @@ if TYPE_CHECKING:
     from .notices import Observer
     from .toolbox import Toolbox
 
-MODEL_TEXT_LIMIT = 65_536
-"""Bytes of one result that a model may see (design 4.5)."""
-
 
 class AgentError(Exception):
     """The run cannot go on; the text says why and what to do."""
@@ -359,26 +356,6 @@ class Agent:
         from unipi.tools.bound import bound_output
 
         return bound_output(raw, label=label, artifacts=self._artifacts)
-
-    def bounded_content(
-        self, content: str | Sequence[UserContent], label: str
-    ) -> Sequence[UserContent]:
-        """A result's content, repaired, its text parts together within the model's bound."""
-        if isinstance(content, str):
-            content = (Text(content),)
-        texts = [part.text for part in content if isinstance(part, Text)]
-        size = sum(
-            len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in texts
-        )
-        if size <= MODEL_TEXT_LIMIT:
-            return tuple(
-                part
-                if not isinstance(part, Text) or part.text.isascii()
-                else Text(repair(part.text))
-                for part in content
-            )
-        joined = self.bound_output("\n".join(texts), label=label)
-        return (Text(joined.text), *(part for part in content if isinstance(part, Image)))
 
     def start_plugin_task(self, plugin: str, run: Callable[[], Awaitable[None]], name: str) -> None:
         """Run a plugin's background task in the session's task group, isolated and named."""

@@ -27,6 +27,8 @@ from unipi_hookspecs import (
     ToolResultMessage,
 )
 
+from .output import bounded_content, complaint, without_copies
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -163,7 +165,8 @@ async def _invoke(item: RunningCall) -> ToolOutput:
     except Exception as error:  # noqa: BLE001 - a tool signals an error by raising
         return ToolOutput(_error_text(error), is_error=True)
     if isinstance(result, ToolOutput):
-        return result
+        problem = complaint(result)
+        return result if problem is None else ToolOutput(problem, is_error=True)
     if isinstance(result, str):
         return ToolOutput(result)
     kind = type(result).__name__
@@ -188,14 +191,18 @@ def _error_text(error: Exception) -> str:
 async def _finish(item: RunningCall, output: ToolOutput) -> ToolOutput:
     """Bound what the model will see, let plugins patch it, and bound it again if they did."""
     agent, call = item.agent, item.call
-    content = agent.bounded_content(output.content, call.name)
+    content, cut = bounded_content(output.content, call.name, agent.bound_output)
     event = ToolResultEvent(
         call.name, call.id, item.input, content, output.details, output.is_error
     )
     patched = await agent.hooks.tool_result(event)
     if patched is not event:
-        content = agent.bounded_content(patched.content, call.name)
-    output = ToolOutput(content, patched.details, patched.is_error, output.terminate)
+        content, again = bounded_content(patched.content, call.name, agent.bound_output)
+        cut = cut or again
+    details = patched.details
+    if cut:
+        details = without_copies(details, call.name, agent.bound_output)
+    output = ToolOutput(content, details, patched.is_error, output.terminate)
     if not item.abandoned:
         await _ended(item, content, output.is_error)
     return output

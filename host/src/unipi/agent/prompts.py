@@ -122,7 +122,8 @@ class SystemPrompt:
         agent = self._agent
         text = addition(edit.given, edit.returned)
         for plugin in edit.plugins:
-            self._name(plugin, f"{'added to' if text else 'replaced'} the system prompt")
+            added = "added to the system prompt, and its text goes to the tail"
+            self._name(plugin, added if text else "replaced the system prompt")
         if not text:
             return []
         content = f"Further instructions:\n{repair(text)}"
@@ -138,7 +139,4 @@ def _author(edit: _Edit | None) -> str:
 
 
 NOTE_TYPE = "unipi-system-note"
-_ADVICE = (
-    "its text goes to the tail; use resources_discover for what never changes, "
-    "ctx.append_message for what does"
-)
+_ADVICE = "use resources_discover for what never changes, ctx.append_message for what does"

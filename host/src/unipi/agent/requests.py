@@ -251,6 +251,8 @@ class Requester:
                 sealed.head_length,
                 sealed.tail_length,
                 sealed.message_ends,
+                # A retry is the last request again, all of it.
+                len(sealed.body) - sealed.tail_length if info.attempt else sealed.shared_length,
             )
             agent.observer(event)
             await hooks.provider_request_sealed(event)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .fast_check import plainly_valid
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,6 +25,8 @@ class Validators:
 
     def problems(self, tool: Tool, arguments: Mapping[str, JSON]) -> str | None:
         """Why `arguments` do not fit `tool`, in a few lines, or None when they do."""
+        if plainly_valid(tool.parameters, arguments):
+            return None
         validator = self._built.get(tool.name)
         if validator is None:
             validator = self._built[tool.name] = _build(tool)

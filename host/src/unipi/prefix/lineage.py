@@ -164,8 +164,9 @@ class Lineage:
     def extend(self, fragments: Sequence[bytes]) -> Sealed:
         """Seal a request that is the last one plus these wire messages."""
         assert self.prefix is not None, "an epoch begins with `restart`"
+        shared = self.prefix.size
         self.prefix.extend(fragments)
-        return self._seal()
+        return self._seal(shared)
 
     def restart(
         self,
@@ -183,10 +184,13 @@ class Lineage:
         before = self.prefix
         prefix = Prefix(head, self._secret)
         prefix.extend(wire)
-        boundary = self._cross(before, prefix, reason, spec)
+        surviving = 0
+        if before is not None and before.head == head:
+            surviving = before.common(prefix)
+        boundary = self._cross(before, surviving, reason, spec)
         self.spec, self.prefix = spec, prefix
         self._pending, self._diverged = None, owner
-        return self._seal(), boundary
+        return self._seal(surviving), boundary
 
     @property
     def diverged(self) -> str | None:
@@ -221,23 +225,19 @@ class Lineage:
             self._covered, self._sent = len(covered), len(self._shown)
         return survived
 
-    def _seal(self) -> Sealed:
+    def _seal(self, shared: int) -> Sealed:
         assert self.prefix is not None, "sealed only once there is a prefix"
         self._covered, self._sent = len(self.items), len(self._shown)
-        sealed = self.prefix.seal()
+        sealed = self.prefix.seal(shared)
         self.fingerprint = sealed.fingerprint
         return sealed
 
     def _cross(
-        self, before: Prefix | None, after: Prefix, reason: Reason, spec: HeadSpec
+        self, before: Prefix | None, surviving: int, reason: Reason, spec: HeadSpec
     ) -> Boundary | None:
-        surviving = total = 0
-        if before is not None:
-            same_head = before.head == after.head
-            surviving = before.common(after) if same_head else 0
-            total = before.size
-            if same_head and surviving == total and self._pending is None:
-                return None
+        total = before.size if before is not None else 0
+        if before is not None and surviving == total and self._pending is None:
+            return None
         return self.ledger.cross(reason, surviving=surviving, total=total, prices=spec.model.prices)
 
     def _convert(

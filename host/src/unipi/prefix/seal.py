@@ -26,7 +26,8 @@ class Sealed:
     """One request, ready to be sent and never changed again.
 
     `message_ends` are byte offsets into `body`; the messages of the head (Chat Completions'
-    system message) are not among them. `fingerprint` is hex and keyed.
+    system message) are not among them. `shared_length` bytes of it were the start of the last
+    request too. `fingerprint` is hex and keyed.
     """
 
     body: bytes
@@ -34,6 +35,7 @@ class Sealed:
     tail_length: int
     message_ends: Sequence[int]
     fingerprint: str
+    shared_length: int
 
 
 class Prefix:
@@ -66,7 +68,7 @@ class Prefix:
             self._chain.update(len(fragment).to_bytes(8, "big"))
             self._chain.update(fragment)
 
-    def seal(self) -> Sealed:
+    def seal(self, shared_length: int = 0) -> Sealed:
         """The request as it stands: the one copy of the history's bytes that a turn pays for."""
         close = self.head.close
         return Sealed(
@@ -75,6 +77,7 @@ class Prefix:
             tail_length=len(close),
             message_ends=Window(self._ends, len(self._ends)),
             fingerprint=self.fingerprint(),
+            shared_length=shared_length,
         )
 
     def fingerprint(self) -> str:
