@@ -10,7 +10,6 @@ from __future__ import annotations
 import compileall
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from benchmarks import loop_tools
+from benchmarks import loop_tools, userenv
 from benchmarks.claims import Claim
 from benchmarks.loop_measure import Run, measure, provider, slope
 
@@ -78,7 +77,7 @@ def _one(client: Client, port: int, place: Path, name: str) -> Run:
     if client.kind == "floor":
         path = f"{base}/v1/chat/completions"
         script = str(_ROOT / "benchmarks" / "loop_floor.py")
-        command = [sys.executable, script, "127.0.0.1", str(port), path]
+        command = [userenv.python()[0], script, "127.0.0.1", str(port), path]
         return measure(command, env, place, port, name, _TURNS)
     env |= {"UNIPI_HOME": str(place / "home"), "BENCH_KEY": "none"}
     _write_models(place / "home", _APIS[client.kind], f"http://127.0.0.1:{port}{base}")
@@ -88,7 +87,7 @@ def _one(client: Client, port: int, place: Path, name: str) -> Run:
 def unipi_run(place: Path) -> list[str]:
     """The command line of the measured `unipi run`."""
     return [
-        *(sys.executable, "-m", "unipi", "run", "--max-turns", str(_TURNS + 1)),
+        *(userenv.python()[0], "-m", "unipi", "run", "--max-turns", str(_TURNS + 1)),
         *("-p", loop_tools.PROMPT, "--model", "bench/bench-model"),
         *("-e", str(_ROOT / "benchmarks" / "loop_plugin.py")),
         *("--session", str(place / "session.jsonl"), "--prefix-policy", "enforce"),

@@ -10,7 +10,6 @@ import compileall
 import math
 import os
 import subprocess
-import sys
 import tempfile
 import venv
 from pathlib import Path
@@ -18,6 +17,7 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from benchmarks import userenv
 from benchmarks.claims import Claim
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ def run(quick: bool) -> list[Claim]:
     """Measure in turns, so that a slow moment meets every command."""
     for package in ("hookspecs", "host", "extensions"):
         compileall.compile_dir(_ROOT / package, quiet=2)
-    unipi = _unipi()
+    interpreter, _ = userenv.python()
+    unipi = _unipi(interpreter)
     commands = {
-        "python": [sys.executable, "-c", "pass"],
+        "python": [interpreter, "-c", "pass"],
         "unipi": [*unipi, "--version"],
         _READY: [*unipi, "plugins", "list", "--json"],
     }
@@ -62,10 +63,10 @@ def run(quick: bool) -> list[Claim]:
 _SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 
 
-def _unipi() -> list[str]:
-    """The installed command next to this interpreter, else the module."""
-    script = Path(sys.executable).parent / "unipi"
-    return [str(script)] if script.exists() else [sys.executable, "-m", "unipi"]
+def _unipi(interpreter: str) -> list[str]:
+    """The installed command next to an interpreter, else the module."""
+    script = Path(interpreter).parent / "unipi"
+    return [str(script)] if script.exists() else [interpreter, "-m", "unipi"]
 
 
 def _install_peers() -> str | None:

@@ -1,4 +1,4 @@
-"""Field reports F21, F36, F37, F46 and F49 through the whole host."""
+"""Field reports F21, F36, F37, F39, F46 and F49 through the whole host."""
 
 from __future__ import annotations
 
@@ -208,6 +208,47 @@ def test_of_two_that_go_on_at_once_one_writes_and_after_its_kill_the_next_does(c
     assert [e["parentId"] for e in entries] == [None, *(e["id"] for e in entries[:-1])]
     assert [r.status for r in sim.requests] == [200] * 3
     assert prefix_breaks(sim.requests) == []
+
+
+# F39
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("at", [0, 1], ids=["before the first", "between the two"])
+async def test_an_interrupt_while_results_are_written_leaves_one_for_every_call(
+    tmp_path: Path, api: str, at: int
+) -> None:
+    class Interrupts:
+        seen = -1
+
+        @hookimpl
+        async def message_start(self, event):
+            if isinstance(event.message, ToolResultMessage):
+                self.seen += 1
+                if self.seen == at:
+                    it.agent.abort()
+                    it.agent.abort()
+
+    path = tmp_path / "s.jsonl"
+    calls = [Call("ls", {"path": "."}, id="one"), Call("ls", {"path": "."}, id="two")]
+    async with lab(
+        tmp_path,
+        [calls, [Say("fine")]],
+        plugins=[("interrupts", Interrupts())],
+        api=api,
+        session=Session.create(path, cwd=tmp_path),
+    ) as it:
+        await it.agent.prompt("go")
+        assert it.agent.cancelled
+        assert [r.tool_call_id for r in results(it.agent)] == ["one", "two"]
+        assert len(it.requests) == 1
+        await it.agent.prompt("go on")
+    assert [r.status for r in it.sim.requests] == [200, 200]
+    assert prefix_breaks(it.requests) == []
+    with Session.open(path) as again:
+        assert again.damages == ()
+        ids = [m.tool_call_id for m in again.messages() if isinstance(m, ToolResultMessage)]
+    assert ids == ["one", "two"]
 
 
 # F46

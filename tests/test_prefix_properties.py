@@ -56,6 +56,7 @@ spoken = st.lists(st.sampled_from(ODD), max_size=8).map("".join)
 raw = st.lists(st.sampled_from([*ODD, *HALVES]), max_size=8).map("".join)
 PIXEL = Image("iVBORw0KGgo=", "image/png")
 blocks = st.lists(st.one_of(raw.map(Text), st.just(PIXEL)), min_size=1, max_size=3).map(tuple)
+remarks = blocks.map(lambda said: (Text("say"), *said))
 
 SCALARS = [
     "1", "-0", "1.50", "1E+2", "123456789012345678901234567890", "true", "null", '"\\u0041\\/"',
@@ -136,7 +137,7 @@ class Reopen:
 
 
 @frozen
-class Think_:
+class Level:
     """The user chooses another thinking level: a boundary of theirs."""
 
     level: str
@@ -163,8 +164,8 @@ happenings = st.lists(
         prompts,
         prompts,
         st.just(Reopen()),
-        st.builds(Wake, st.one_of(raw.map(lambda text: f"say {text}"), blocks)),
-        st.sampled_from([Think_("low"), Think_("off")]),
+        st.builds(Wake, st.one_of(raw.map(lambda text: f"say {text}"), remarks)),
+        st.sampled_from([Level("low"), Level("off")]),
     ),
     min_size=2,
     max_size=7,
@@ -255,14 +256,17 @@ class Projector(Plugin):
 
 
 class Dropper(Plugin):
-    """Leaves out some of the new custom messages."""
+    """Leaves out some of the new custom messages; never one that a turn is to answer."""
 
     @hookimpl
     def context(self, event):
         return [
             m
             for i, m in enumerate(event.messages)
-            if i < event.new_from or not isinstance(m, CustomMessage) or self.next() % 2
+            if i < event.new_from
+            or not isinstance(m, CustomMessage)
+            or m.custom_type == "wake"
+            or self.next() % 2
         ]
 
 
@@ -367,6 +371,16 @@ class CarelessHead(Plugin):
         )
 
 
+class CarelessAdder(Plugin):
+    """Puts a message into the payload that is not in the session."""
+
+    @hookimpl
+    def before_provider_request(self, event):
+        payload = event.payload
+        extra = {"role": "user", "content": f"memory {self.next()}"}
+        return evolve(payload, messages=[extra, *payload.messages])
+
+
 class Clocked(Plugin):
     @hookimpl
     def before_agent_start(self, event):
@@ -382,7 +396,7 @@ class Constant(Plugin):
 
 
 GOOD = (Projector, Dropper, Snapshots, Excluder, Shaper, Writer, Patcher, Instructor, Constant)
-CARELESS = (CarelessRewriter, CarelessHead, Clocked)
+CARELESS = (CarelessRewriter, CarelessHead, CarelessAdder, Clocked)
 LISTENERS = (
     listener(*(m for m in MOMENTS if m not in ("context", "before_provider_request"))),
     listener("context"),
@@ -425,8 +439,10 @@ class Play:
         self.steps: list[object] = []
         self.faults: list[int] = []
         self.events: list[object] = []
+        # Thinking is bound to the head too, so only where no boundary is coming does it stay good.
+        bound = policy == "enforce" and not any(isinstance(h, Level) for h in plan.happenings)
         self.sim = Simulator(
-            self.step, profile=PROFILES[api], clock=Clock(), check_thinking=policy == "enforce"
+            self.step, profile=PROFILES[api], clock=Clock(), check_thinking=bound
         )
 
     def step(self, request: object, index: int) -> object:
@@ -469,7 +485,7 @@ class Play:
     async def happen(self, happening: object) -> None:
         if isinstance(happening, Prompt):
             await self.prompt(happening)
-        elif isinstance(happening, Think_):
+        elif isinstance(happening, Level):
             self.options = evolve(self.options, thinking=happening.level)
             await self.agent.set_thinking(happening.level)
         else:

@@ -13,7 +13,6 @@ from unipi.hooks import acting_as
 from unipi.prefix.canonical import repair
 from unipi.prefix.ledger import Ledger, Reason
 from unipi.prefix.lineage import Item, Lineage
-from unipi.session import SessionWriteError
 from unipi_hookspecs import (
     AssistantMessage,
     BashMessage,
@@ -26,17 +25,20 @@ from unipi_hookspecs import (
     StaleContextError,
     Text,
     ThinkingLevelSelectEvent,
+    ToolResultMessage,
     UserMessage,
 )
 
 from . import records
 from .loop import run_loop
-from .notices import Notice, Saved, nobody
+from .notices import Notice, nobody
+from .output import fitted
 from .plugin_context import PluginContext
 from .prompts import SystemPrompt
 from .queues import Queues
 from .requests import Requester, RetryPolicy
-from .tail import Tail
+from .saving import AgentError, Saver
+from .tail import Tail, repaired
 from .validation import Validators
 
 if TYPE_CHECKING:
@@ -66,10 +68,6 @@ if TYPE_CHECKING:
 
     from .notices import Observer
     from .toolbox import Toolbox
-
-
-class AgentError(Exception):
-    """The run cannot go on; the text says why and what to do."""
 
 
 class Agent:
@@ -131,8 +129,7 @@ class Agent:
         self._artifacts = artifacts
         self._settings = settings or {}
         self.commands = commands or {}
-        self._save_wait = save_wait
-        self._full_since: float | None = None
+        self._saver = Saver(session, save_wait)
         self._missing_required = tuple(missing_required)
         self._contexts: dict[str, PluginContext] = {}
         self._scope: anyio.CancelScope | None = None
@@ -198,7 +195,8 @@ class Agent:
             outcome, _ = await self.hooks.input(event)
             if not isinstance(outcome, InputEvent):
                 return
-            message = evolve(message, content=repair(outcome.text))
+            message = evolve(message, content=outcome.text)
+        message = evolve(message, content=repaired(message.content))
         if deliver == "next_turn":
             self.queues.next_turn.append(message)
         elif self.running:
@@ -258,7 +256,14 @@ class Agent:
 
     async def seal(self, message: Message) -> Message:
         """Let plugins have their last word on a message, and store it."""
-        sealed, _ = await self.hooks.message_end(MessageEndEvent(message))
+        sealed, plugin = await self.hooks.message_end(MessageEndEvent(message))
+        if sealed is not message and isinstance(sealed, ToolResultMessage):
+            assert isinstance(message, ToolResultMessage), "message_end keeps the role"
+            sealed, problem = fitted(sealed, message, self.bound_output)
+            if problem is not None:
+                self._tell_of(
+                    plugin or "", f"message_end of plugin {plugin!r}: {problem}; not used"
+                )
         self.store(sealed)
         return sealed
 
@@ -270,31 +275,8 @@ class Agent:
         self.observer(MessageEndEvent(message))
 
     async def save(self) -> None:
-        """Put everything on disk before a request goes out.
-
-        A full disk pauses the turn: it is said at once, tried again for `save_wait` seconds, and
-        ends the run when it stays full. Raises AgentError then; from then on each call tries once,
-        until one succeeds.
-        """
-        while True:
-            try:
-                self.session.sync()
-            except SessionWriteError as error:
-                if self._full_since is None:
-                    self._full_since = time.monotonic()
-                    self.observer(Notice("error", f"not saved: {error}; waiting to try again"))
-                if time.monotonic() > self._full_since + self._save_wait:
-                    raise AgentError(
-                        f"not saved: {error}. Free some space and run again; "
-                        "what was not saved is lost"
-                    ) from error
-                await anyio.sleep(0.25)
-            else:
-                if self._full_since is not None:
-                    self._full_since = None
-                    self.observer(Notice("info", "saved; going on"))
-                self.observer(Saved(self.session.leaf_id))
-                return
+        """Put everything on disk before a request goes out; see `Saver.save`."""
+        await self._saver.save(self.observer)
 
     def head_spec(self) -> HeadSpec:
         """The head that the next request wants: the epoch's own, unless a choice ended it."""
@@ -315,7 +297,10 @@ class Agent:
         spec = self.lineage.spec
         assert spec is not None, "a boundary is crossed by a request"
         self.session.append_custom(records.EPOCH, records.epoch_data(boundary))
-        self.session.append_custom(records.HEAD, records.head_data(boundary.number, spec, head))
+        prompt = self.prompt_text
+        making = records.Making(self.head(spec), prompt.given, self.requester.shapes, prompt.edits)
+        data = records.head_data(boundary.number, spec, head, making)
+        self.session.append_custom(records.HEAD, data)
         event = EpochBoundaryEvent(boundary)
         self.observer(event)
         await self.hooks.epoch_boundary(event)
@@ -366,7 +351,7 @@ class Agent:
                     await run()
             except StaleContextError:
                 pass  # its context has told
-            except Exception as error:  # noqa: BLE001 - a plugin's task must not end the session
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's task must not end the session
                 text = f"background task {name!r} of plugin {plugin!r} failed: {error!r}"
                 self._tell_of(plugin, text)
 

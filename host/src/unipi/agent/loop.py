@@ -49,6 +49,8 @@ async def run_loop(
     said: list[Message] = []
     try:
         opening = [*opening, *(agent.queues.take_next_turn() if opening else ())]
+        if not opening and not agent.queues.steers:
+            opening, _ = agent.queues.take_follow_up()  # else the first request would say nothing
         opening += await agent.prompt_text.begin_run(prompt, images)
         await agent.hooks.agent_start(AgentStartEvent())
         for message in opening:
@@ -71,7 +73,7 @@ async def _turns(agent: Agent, said: list[Message]) -> None:
         for message in steering:
             said.append(await agent.add(message))
         finished = await _turn(agent, index, said)
-        if agent.queues.steer and any(turn for _, turn in agent.queues.steer):
+        if agent.queues.steers:
             continue
         if finished:
             following, wants_turn = agent.queues.take_follow_up()

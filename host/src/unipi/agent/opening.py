@@ -154,23 +154,38 @@ def _resume(agent: Agent, *, fresh_head: bool) -> None:
         if decision is not None:
             agent.lineage.decide(decision)
     stored = records.latest(branch, records.HEAD)
-    mark = records.mark_from(records.latest(branch, records.REQUEST) or {})
+    request = records.latest(branch, records.REQUEST) or {}
+    mark = records.mark_from(request)
     if stored is None or mark is None:
         return
-    agent.lineage.ledger = Ledger(mark.epoch)
+    begun = records.latest(branch, records.EPOCH) or {}
+    number = begun.get("number")
+    agent.lineage.ledger = Ledger(max(mark.epoch, number if isinstance(number, int) else 0))
     head = records.head_from(stored)
     if head is None:
         return
+    if agent.lineage.ledger.number > mark.epoch:  # the process ended between boundary and request
+        agent.lineage.want_boundary(records.reason_from(begun))
+        return
+    making = records.making_from(stored, head)
+    rewriter = request.get("rewrittenBy")
     spec = _stored_spec(agent, stored)
     if fresh_head:
         agent.lineage.want_boundary(Reason("reload", "user", detail="a fresh head was asked for"))
-    elif not _same_route(agent, stored):
+    elif not _same_model(agent, stored):
         agent.lineage.want_boundary(Reason("model", "user", detail="another model was chosen"))
+    elif stored.get("thinking") != agent.thinking:
+        agent.lineage.want_boundary(Reason("thinking", "user", detail="another level was chosen"))
+    elif isinstance(rewriter, str):
+        agent.lineage.want_boundary(
+            Reason("plugin_rewrite", rewriter, avoidable=True, detail="ended by a restart")
+        )
     elif agent.lineage.resume(spec, head, mark):
         gone = agent.toolbox.restore([tool.name for tool in spec.tools])
-        agent.prompt_text.restore(spec)
-        agent.restore_head(spec, head)
-        _tell_changes(agent, spec, gone)
+        agent.prompt_text.restore(spec, making.prompt, making.edits)
+        agent.requester.restore_shapes(making.shapes)
+        agent.restore_head(spec, making.base)
+        _tell_changes(agent, gone)
         return
     else:
         agent.lineage.want_boundary(
@@ -193,24 +208,23 @@ def _stored_spec(agent: Agent, stored: records.Data) -> HeadSpec:
     )
 
 
-def _same_route(agent: Agent, stored: records.Data) -> bool:
+def _same_model(agent: Agent, stored: records.Data) -> bool:
     model = agent.model
     return (
         stored.get("provider") == model.provider
         and stored.get("model") == model.id
         and stored.get("api") == model.api
-        and stored.get("thinking") == agent.thinking
     )
 
 
-def _tell_changes(agent: Agent, spec: HeadSpec, gone: Sequence[str]) -> None:
+def _tell_changes(agent: Agent, gone: Sequence[str]) -> None:
     """What has changed since the stored head was made; the session goes on with what it has."""
     changes = []
     if gone:
         changes.append(f"tools that are gone: {', '.join(gone)}")
     if agent.toolbox.pending:
         changes.append(f"tools that wait for the next epoch: {', '.join(agent.toolbox.pending)}")
-    if not changes and spec.system and agent.prompt_text.base() != spec.system[0]:
+    if not changes and agent.prompt_text.base() != agent.prompt_text.given:
         changes.append("the base prompt would be another one now")
     if changes:
         text = f"resumed with the stored head ({'; '.join(changes)}); --fresh-head takes a new one"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from attrs import evolve
+
 from unipi.prefix.canonical import repair
 from unipi.session import SessionError
 from unipi.session.lines import encode
-from unipi_hookspecs import Image, Text
+from unipi_hookspecs import Image, Text, ToolOutput, ToolResultMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unipi_hookspecs import JSON, Bounded, ToolOutput, UserContent
+    from unipi_hookspecs import JSON, Bounded, UserContent
 
 MODEL_TEXT_LIMIT = 65_536
 """Bytes of one result that a model may see (design 4.5)."""
@@ -30,15 +32,15 @@ def complaint(output: ToolOutput) -> str | None:
     content: object = output.content
     if not isinstance(content, str):
         if not isinstance(content, list | tuple):
-            return f"The tool returned content of type {type(content).__name__}, not text or blocks"
+            return f"The result has content of type {type(content).__name__}, not text or blocks"
         for part in content:
             if not isinstance(part, Text | Image):
-                return f"The tool returned a block of type {type(part).__name__}, not Text or Image"
+                return f"The result has a block of type {type(part).__name__}, not Text or Image"
     if output.details is not None:
         try:
             encode({"type": "details", "details": output.details})
         except SessionError as error:
-            return f"The tool returned details that JSON cannot carry: {error}"
+            return f"The result has details that JSON cannot carry: {error}"
     return None
 
 
@@ -57,6 +59,21 @@ def bounded_content(
     # The raw text, so that an artifact has the bytes as they came.
     whole = bound("\n".join(part.text for part in content if isinstance(part, Text)), label=label)
     return (Text(whole.text), *(part for part in content if isinstance(part, Image))), True
+
+
+def fitted(
+    new: ToolResultMessage, old: ToolResultMessage, bound: Bound
+) -> tuple[ToolResultMessage, str | None]:
+    """A plugin's version of a result as it may stand in the history: for the same call, bounded.
+
+    The second value says why `old` stands instead.
+    """
+    problem = complaint(ToolOutput(new.content, new.details))
+    if problem is not None:
+        return old, problem
+    content, _ = bounded_content(new.content, old.tool_name, bound)
+    same_call = {"tool_call_id": old.tool_call_id, "tool_name": old.tool_name}
+    return evolve(new, content=content, **same_call), None
 
 
 def without_copies(details: JSON, label: str, bound: Bound) -> JSON:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from unipi.hooks import current_hook
 from unipi.prefix.ledger import Reason
-from unipi_hookspecs import CustomMessage, PluginError, PrefixError, StaleContextError, UserMessage
+from unipi_hookspecs import (
+    CustomMessage,
+    PluginError,
+    PrefixError,
+    StaleContextError,
+    Text,
+    UserMessage,
+)
 
 from .logs import LazyLogger
 
@@ -116,7 +123,7 @@ class PluginContext:
         trigger_turn: bool = False,
     ) -> bool:
         agent = self._live
-        if not content:
+        if _is_blank(content):
             raise PluginError(f"append_message({custom_type!r}): an empty message says nothing")
         message = CustomMessage(custom_type, content, display, details, agent.now())
         return await agent.tail.add(message, supersedes, deliver, trigger_turn)
@@ -128,6 +135,8 @@ class PluginContext:
         self, content: str | Sequence[UserContent], *, deliver: Deliver = "follow_up"
     ) -> None:
         agent = self._live
+        if _is_blank(content):
+            raise PluginError("send_user_message: an empty message says nothing")
         message = UserMessage(content, agent.now())
         await agent.user_message(message, deliver, source="plugin")
 
@@ -173,3 +182,10 @@ class PluginContext:
 
     def start_task(self, run: Callable[[], Awaitable[None]], *, name: str = "") -> None:
         self._live.start_plugin_task(self._plugin, run, name)
+
+
+def _is_blank(content: str | Sequence[UserContent]) -> bool:
+    """Whether no provider would take it; a turn that it starts would have nothing to answer."""
+    if isinstance(content, str):
+        return not content.strip()
+    return all(isinstance(part, Text) and not part.text.strip() for part in content)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from unipi.prefix.canonical import repair
-from unipi.prefix.guard import Rewrite
+from unipi.prefix.guard import HeadWatch, Rewrite, shape_digest
 from unipi.prefix.ledger import Reason
 from unipi.prefix.wire import HeadSpec
 from unipi_hookspecs import BeforeAgentStartEvent, CustomMessage
@@ -20,8 +20,9 @@ from unipi_hookspecs import BeforeAgentStartEvent, CustomMessage
 from .system_prompt import addition, base_prompt, moved_edit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from unipi.hooks import Start
     from unipi_hookspecs import Image, Message
 
     from .agent import Agent
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 @frozen
 class _Edit:
-    """What plugins made of the prompt they were given; the last of `plugins` is its author."""
+    """What plugins made of the prompt they were given: each of them, and a digest of its text."""
 
-    plugins: tuple[str, ...]
+    steps: tuple[tuple[str, str], ...]
     given: str
     returned: str
 
@@ -42,14 +43,30 @@ class SystemPrompt:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._edit: _Edit | None = None
+        self._watch = HeadWatch()
         self._base_text: str | None = None
         self._spec: HeadSpec | None = None
         self.instructions: tuple[str, ...] = ()
 
-    def restore(self, spec: HeadSpec) -> None:
-        """Go on with the head of an epoch that another process began."""
+    def restore(self, spec: HeadSpec, given: str, edits: Mapping[str, str]) -> None:
+        """Go on with the head of an epoch that another process began.
+
+        `given` is the prompt that plugins were given then: they make the same edit of it again.
+        `edits` are the digests of what they made of it.
+        """
         self._spec = spec
-        self._base_text = spec.system[0] if spec.system else ""
+        self._base_text = given
+        self._watch.first.update(edits)
+
+    @property
+    def edits(self) -> Mapping[str, str]:
+        """What each plugin made of the epoch's prompt, by digest."""
+        return self._watch.first
+
+    @property
+    def given(self) -> str:
+        """The epoch's prompt before plugins edited it."""
+        return self._base_text or ""
 
     def spec(self) -> HeadSpec:
         """The next request's head: the epoch's, or a new one where a boundary is due."""
@@ -94,34 +111,39 @@ class SystemPrompt:
         event = BeforeAgentStartEvent(prompt, tuple(images), given)
         start = await agent.hooks.before_agent_start(event)
         messages: list[Message] = [message for _, message in start.messages]
-        if self._spec is not None and (start.system_prompt,) == tuple(self._spec.system):
-            return messages
         edit = None
         if start.system_prompt != given:
-            edit = _Edit(start.prompt_changed_by, given, start.system_prompt)
+            edit = _Edit(_steps(start), given, start.system_prompt)
+        if self._spec is not None and (start.system_prompt,) == tuple(self._spec.system):
+            self._take(edit)
+            return messages
         return messages + self._settle(edit)
 
     def _settle(self, edit: _Edit | None) -> list[Message]:
         agent = self._agent
         if agent.lineage.boundary_wanted:
-            self._edit = edit
+            self._take(edit)
             return []
         if agent.policy == "enforce":
             return self._note(edit) if edit else []
-        before, self._edit = self._edit, edit
+        owner = self._watch.culprit(edit.steps if edit else ()) or "host"
+        self._take(edit)
         if self._spec is not None and self._text() != self._spec.system[0]:
-            owner = _author(edit or before)
             self._name(owner, "changed the system prompt")
             agent.lineage.want_boundary(
                 Reason("system_prompt", owner, avoidable=True, detail="before_agent_start")
             )
         return []
 
+    def _take(self, edit: _Edit | None) -> None:
+        self._edit = edit
+        self._watch.take(edit.steps if edit else ())
+
     def _note(self, edit: _Edit) -> list[Message]:
         """What an edit says becomes a tail message, unless the tail says it already."""
         agent = self._agent
         text = addition(edit.given, edit.returned)
-        for plugin in edit.plugins:
+        for plugin, _ in edit.steps:
             added = "added to the system prompt, and its text goes to the tail"
             self._name(plugin, added if text else "replaced the system prompt")
         if not text:
@@ -134,8 +156,9 @@ class SystemPrompt:
         self._agent.requester.name(Rewrite(plugin, "before_agent_start", what, _ADVICE))
 
 
-def _author(edit: _Edit | None) -> str:
-    return edit.plugins[-1] if edit and edit.plugins else "host"
+def _steps(start: Start) -> tuple[tuple[str, str], ...]:
+    digests = (shape_digest(text.encode("utf-8", "surrogatepass")) for text in start.prompts)
+    return tuple(zip(start.prompt_changed_by, digests, strict=True))
 
 
 NOTE_TYPE = "unipi-system-note"

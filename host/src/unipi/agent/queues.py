@@ -52,5 +52,10 @@ class Queues:
         self.next_turn.clear()
         return taken
 
+    @property
+    def steers(self) -> bool:
+        """Whether something waits for the next request that asks for an answer."""
+        return any(turn for _, turn in self.steer)
+
     def __bool__(self) -> bool:
         return any(turn for _, turn in (*self.steer, *self.follow_up))

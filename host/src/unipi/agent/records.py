@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from unipi.prefix.ledger import ENTRY_TYPE, to_data
+from attrs import Factory, frozen
+
+from unipi.prefix.ledger import ENTRY_TYPE, Reason, to_data
 from unipi.prefix.lineage import Decision, Mark
 from unipi.prefix.wire import Head
 from unipi.session import message_from_fields, message_to_fields
@@ -31,9 +33,23 @@ PROJECTION = "unipi.projection"
 epoch_data = to_data
 
 
-def head_data(epoch: int, spec: HeadSpec, head: Head) -> dict[str, JSON]:
+@frozen
+class Making:
+    """What a stored head was made from, so that plugins can be asked for it again.
+
+    `base` is the head before `before_provider_request`, `prompt` the system prompt before
+    `before_agent_start`; `shapes` and `edits` are digests of what each plugin made of the two.
+    """
+
+    base: Head
+    prompt: str
+    shapes: Mapping[str, str] = Factory(dict)
+    edits: Mapping[str, str] = Factory(dict)
+
+
+def head_data(epoch: int, spec: HeadSpec, head: Head, making: Making) -> dict[str, JSON]:
     """The stored head. Its bytes are UTF-8 JSON text, so they are kept as a string."""
-    return {
+    data: dict[str, JSON] = {
         "epoch": epoch,
         "provider": spec.model.provider,
         "model": spec.model.id,
@@ -41,10 +57,43 @@ def head_data(epoch: int, spec: HeadSpec, head: Head) -> dict[str, JSON]:
         "thinking": spec.thinking,
         "system": list(spec.system),
         "tools": [tool.name for tool in spec.tools],
+        **_head_fields(head),
+    }
+    if making.base != head:
+        data["base"] = _head_fields(making.base)
+    if (making.prompt,) != tuple(spec.system):
+        data["prompt"] = making.prompt
+    if making.shapes:
+        data["shapes"] = dict(making.shapes)
+    if making.edits:
+        data["edits"] = dict(making.edits)
+    return data
+
+
+def _head_fields(head: Head) -> dict[str, JSON]:
+    return {
         "open": head.open.decode(),
         "close": head.close.decode(),
         "leading": head.leading,
     }
+
+
+def making_from(data: Data, head: Head) -> Making:
+    """What the stored `head` was made from."""
+    base, prompt = data.get("base"), data.get("prompt")
+    system = data.get("system")
+    if not isinstance(prompt, str):
+        prompt = str(system[0]) if isinstance(system, list) and system else ""
+    return Making(
+        base=(head_from(base) if isinstance(base, dict) else None) or head,
+        prompt=prompt,
+        shapes=_digests(data.get("shapes")),
+        edits=_digests(data.get("edits")),
+    )
+
+
+def _digests(value: JSON) -> dict[str, str]:
+    return {k: str(v) for k, v in value.items()} if isinstance(value, dict) else {}
 
 
 def head_from(data: Mapping[str, JSON]) -> Head | None:
@@ -69,6 +118,8 @@ def request_data(lineage: Lineage, info: RequestInfo) -> dict[str, JSON]:
             "last": mark.last,
             "fingerprint": mark.fingerprint,
         }
+    if lineage.diverged is not None:
+        data["rewrittenBy"] = lineage.diverged
     return data
 
 
@@ -84,6 +135,17 @@ def mark_from(data: Mapping[str, JSON]) -> Mark | None:
     ):
         return Mark(epoch, first, last, fingerprint)
     return None
+
+
+def reason_from(data: Data) -> Reason:
+    """Why the boundary of a `unipi.epoch` entry was crossed."""
+    cause, owner, detail = data.get("cause"), data.get("owner"), data.get("detail")
+    return Reason(
+        cause if isinstance(cause, str) else "resume",
+        owner if isinstance(owner, str) else "host",
+        avoidable=data.get("avoidable") is True,
+        detail=detail if isinstance(detail, str) else "",
+    )
 
 
 def wire_decision(entry_id: str, wire: bytes) -> Decision:

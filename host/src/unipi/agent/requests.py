@@ -11,7 +11,7 @@ import anyio
 from attrs import evolve, frozen
 
 from unipi.prefix.canonical import compact
-from unipi.prefix.guard import ContextGuard, HeadWatch, PayloadGuard, Rewrite
+from unipi.prefix.guard import ContextGuard, HeadWatch, PayloadGuard, Rewrite, shape_digest
 from unipi.prefix.ledger import Reason
 from unipi.prefix.payload import WireMessages, head_of, payload_of
 from unipi.providers import ProviderError, redacted, request_headers, send
@@ -83,6 +83,16 @@ class Requester:
         self._retry = retry
         self._watch = HeadWatch()
         self._reported: set[tuple[str, str]] = set()
+        self._touched = False
+
+    @property
+    def shapes(self) -> Mapping[str, str]:
+        """What each plugin made of the epoch's head, by digest."""
+        return self._watch.first
+
+    def restore_shapes(self, shapes: Mapping[str, str]) -> None:
+        """Take over what plugins made of a head in another process."""
+        self._watch.first.update(shapes)
 
     async def answer(self, purpose: Purpose = "turn") -> AssistantMessage:
         """Send the next request of the session and return the answer as received.
@@ -112,6 +122,7 @@ class Requester:
     async def _build(self, spec: HeadSpec, info: RequestInfo) -> tuple[Sealed, RequestInfo]:
         agent, lineage = self._agent, self._agent.lineage
         messages, new_from = lineage.project()
+        self._remember(lineage.take_hidden())
         override: Sequence[Message] | None = None
         owner: str | None = None
         if agent.hooks.has("context"):
@@ -158,6 +169,7 @@ class Requester:
         """Let plugins shape the payload, and hold them to the policy."""
         agent, lineage = self._agent, self._agent.lineage
         prefix = None if reason is not None else lineage.prefix
+        fragments = [pair for pair in fragments if pair[1]]  # the others reach no model
         sent = len(prefix) if prefix is not None else 0
         base = payload_of(head, WireMessages(prefix, [raw for _, raw in fragments]))
         guard = PayloadGuard(sent, agent.policy, self.name)
@@ -170,9 +182,13 @@ class Requester:
             decision = records.wire_decision(entry_id, compact(changed))
             lineage.decide(decision)
             self._remember([decision])
-        touched = [(who, head_of(head, made).open) for who, made in guard.touched_head]
+        touched = [
+            (who, shape_digest(head_of(head, made).open)) for who, made in guard.touched_head
+        ]
+        self._touched = self._touched or bool(touched)
         shaped = head_of(head, final) if touched else head
-        culprit = self._watch.culprit(touched, sent=prefix is not None)
+        if prefix is None:
+            self._watch.take(touched)
         if guard.override is not None:
             fragments = [("", compact(message)) for message in guard.override.messages]
             owner = guard.owner or "host"
@@ -180,8 +196,14 @@ class Requester:
             return _Shape(shaped, reason, fragments, owner)
         if prefix is None or shaped.open == prefix.head.open:
             return _Shape(shaped, reason, fragments)
-        moved, reason = self._moved_head(shaped, culprit or "host", base, final)
+        if not self._touched:
+            # Shaped by another process, whose plugins are gone: the stored head stands.
+            return _Shape(prefix.head, reason, fragments)
+        moved, reason = self._moved_head(
+            shaped, self._watch.culprit(touched) or "host", base, final
+        )
         if reason is not None:
+            self._watch.take(touched)
             fragments = lineage.all_fragments(agent.head_spec())
         return _Shape(moved, reason, fragments)
 

@@ -46,7 +46,7 @@ class Tail:
         self, message: CustomMessage, supersedes: bool, deliver: Deliver, trigger_turn: bool
     ) -> bool:
         """Append or queue a message; False when it equals the live one of its type."""
-        message = evolve(message, content=_repaired(message.content))
+        message = evolve(message, content=repaired(message.content))
         if supersedes:
             message = evolve(message, content=_superseding(message))
         if not self.is_news(message) and supersedes:
@@ -78,7 +78,8 @@ def _superseding(message: CustomMessage) -> str | Sequence[UserContent]:
     return (Text(head), *message.content)
 
 
-def _repaired(content: str | Sequence[UserContent]) -> str | Sequence[UserContent]:
+def repaired(content: str | Sequence[UserContent]) -> str | Sequence[UserContent]:
+    """Content without lone surrogates, as it may enter the history."""
     if isinstance(content, str):
         return repair(content)
     return tuple(

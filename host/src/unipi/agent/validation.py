@@ -24,15 +24,23 @@ class Validators:
         self._built: dict[str, Validator] = {}
 
     def problems(self, tool: Tool, arguments: Mapping[str, JSON]) -> str | None:
-        """Why `arguments` do not fit `tool`, in a few lines, or None when they do."""
+        """Why `arguments` do not fit `tool`, in a few lines, or None when they do.
+
+        Where the schema itself is at fault the text says so: no call of that tool can run.
+        """
         if plainly_valid(tool.parameters, arguments):
             return None
-        validator = self._built.get(tool.name)
-        if validator is None:
-            validator = self._built[tool.name] = _build(tool)
-        if validator.is_valid(arguments):
+        try:
+            validator = self._built.get(tool.name)
+            if validator is None:
+                validator = self._built[tool.name] = _build(tool)
+            errors = list(validator.iter_errors(arguments))
+        except Exception as fault:  # noqa: BLE001 - a foreign schema breaks its validator in any way
+            reason = f"{type(fault).__name__}: {fault}".partition("\n")[0][:_MAX_TEXT]
+            return f"{tool.name} cannot be called: its schema is of no use ({reason})"
+        if not errors:
             return None
-        errors = sorted(validator.iter_errors(arguments), key=lambda e: [str(p) for p in e.path])
+        errors.sort(key=lambda e: [str(p) for p in e.path])
         lines = [f"The arguments of {tool.name} are not valid:"]
         for error in errors[:_MAX_PROBLEMS]:
             where = "/".join(str(part) for part in error.path) or "(the whole object)"
@@ -44,13 +52,12 @@ class Validators:
 
 
 def _build(tool: Tool) -> Validator:
-    from jsonschema import Draft202012Validator, SchemaError, validators
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
 
     schema = dict(tool.parameters)
     cls = validators.validator_for(schema, default=Draft202012Validator)
-    try:
-        cls.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"tool {tool.name!r} has an invalid schema: {error.message}") from error
-    built: Validator = cls(schema)
+    cls.check_schema(schema)
+    # An empty registry: the default one fetches what a schema refers to from the network.
+    built: Validator = cls(schema, registry=Registry())
     return built

@@ -68,7 +68,7 @@ class View:
 
     def _provider(self, provider: Provider) -> None:
         self._out.print(Text(f"Provider: the {provider.kind}, because {provider.why}"))
-        self._out.print(Text(f"  {provider.title}; over {provider.api}", style="dim"))
+        self._aside("", f"{provider.title} ({provider.api})", "dim")
 
     def _begin(self, number: int, plan: Plan) -> None:
         self._out.print()
@@ -80,9 +80,10 @@ class View:
         self._out.print(Text(heads, style="dim"))
 
     def _aside(self, mark: str, text: str, style: str) -> None:
-        lines = wrap(printable(text), self._out.width - 6)
+        lines = wrap(printable(text), self._out.width - 4 - len(mark))
         for number, line in enumerate(lines):
-            self._out.print(Text(f"    {'  ' if number else mark}{line}", style=style))
+            lead = " " * len(mark) if number else mark
+            self._out.print(Text(f"    {lead}{line}", style=style))
 
     def _answered(self, event: Answered) -> None:
         share = event.cache_read_tokens / event.prompt_tokens if event.prompt_tokens else 0.0

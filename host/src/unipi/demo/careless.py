@@ -22,7 +22,7 @@ from unipi_hookspecs import (
 )
 
 manifest = Manifest(name="careless", description="An example of what breaks the prefix.")
-_prompts = count(1)
+_reminders = count(1)
 
 
 @hookimpl
@@ -31,7 +31,7 @@ def before_agent_start(event: BeforeAgentStartEvent) -> StartWith:
 
     What is right: `ctx.append_message`, which tells the model at the tail.
     """
-    clock = f"It is {datetime.now().astimezone():%H:%M:%S}, and this is prompt {next(_prompts)}."
+    clock = f"It is {datetime.now().astimezone():%H:%M:%S} (reminder {next(_reminders)})."
     return StartWith(system_prompt=f"{event.system_prompt}\n\n{clock}")
 
 

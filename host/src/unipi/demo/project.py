@@ -51,7 +51,7 @@ def environment() -> Iterator[None]:
 
 
 async def make_project(folder: Path) -> None:
-    """Write the project into `folder`, which is made, and commit it.
+    """Write the project into `folder` and commit it; the folder and its parent are made.
 
     Raises DemoError when git is missing or refuses.
     """
@@ -78,6 +78,7 @@ async def make_project(folder: Path) -> None:
 
 
 def _write_files(folder: Path) -> None:
-    folder.mkdir(parents=True)
+    folder.parent.mkdir(mode=0o700)  # it will hold the session, too
+    folder.mkdir()
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -72,7 +72,7 @@ async def choose_provider(folder: Path, *, simulator: bool) -> Provider:
 def _engine(model: Path) -> Provider:
     return Provider(
         kind="engine",
-        title="llama.cpp's server, scripted weights; a token is about a character",
+        title="llama.cpp, scripted weights, a character a token",
         why="xllamacpp is installed",
         api="openai-chat-completions",
         # It reports no tokens written to its cache: what is not read is paid as fresh input.
@@ -84,7 +84,7 @@ def _engine(model: Path) -> Provider:
 def _simulator(why: str) -> Provider:
     return Provider(
         kind="simulator",
-        title="Anthropic's documented cache rules; a token is four bytes",
+        title="Anthropic's cache rules, four bytes a token",
         why=why,
         api="anthropic-messages",
         prices=_example_prices(),

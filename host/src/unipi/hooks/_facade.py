@@ -234,7 +234,12 @@ class Hooks:
         """The messages and the system prompt that the run starts with, and whose they are."""
         fold = folds.Start(event)
         await walk(self._plans["before_agent_start"], event, fold)
-        return Start(tuple(fold.messages), fold.event.system_prompt, tuple(fold.prompt_changed_by))
+        return Start(
+            tuple(fold.messages),
+            fold.event.system_prompt,
+            tuple(fold.prompt_changed_by),
+            tuple(fold.prompts),
+        )
 
     async def message_end(self, event: ev.MessageEndEvent) -> tuple[Message, str | None]:
         """The message to seal, with the plugin that last replaced it, or None."""

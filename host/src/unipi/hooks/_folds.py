@@ -175,6 +175,7 @@ class Start:
         self.event = event
         self.messages: list[tuple[str, CustomMessage]] = []
         self.prompt_changed_by: list[str] = []
+        self.prompts: list[str] = []
 
     def take(self, plugin: str, value: object) -> bool:
         if not isinstance(value, StartWith):
@@ -188,6 +189,7 @@ class Start:
         if prompt is not None and prompt != self.event.system_prompt:
             self.event = evolve(self.event, system_prompt=prompt)
             self.prompt_changed_by.append(plugin)
+            self.prompts.append(prompt)
         return False
 
     def failed(self, failure: Failure) -> bool:

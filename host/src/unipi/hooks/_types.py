@@ -75,12 +75,14 @@ class Start:
     """What the plugins add to a run that is about to start.
 
     `messages` are in plugin order, each with its plugin's name; `prompt_changed_by` names the
-    plugins that changed the system prompt, the last one being its author.
+    plugins that changed the system prompt, the last one being its author, and `prompts` is the
+    prompt after the turn of each.
     """
 
     messages: Sequence[tuple[str, CustomMessage]]
     system_prompt: str
     prompt_changed_by: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
 
     @property
     def prompt_owner(self) -> str | None:

@@ -6,6 +6,7 @@ already sent is a rewrite; the policy says what becomes of it. Every rewrite has
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import evolve, field, frozen
@@ -71,7 +72,8 @@ class ContextGuard:
             self._report(Rewrite(plugin, "context", problem, _APPEND))
             if self._policy == "enforce":
                 return before
-        self.override, self.owner = returned, plugin
+            self.owner = plugin
+        self.override = returned  # whoever comes later works on what the first one made
         return returned
 
     def _align(
@@ -158,6 +160,9 @@ class PayloadGuard:
             self.touched_head.append((plugin, accepted))
         if returned.messages is before.messages:
             return accepted
+        if self.override is not None:  # works on what an earlier one made
+            self.override = evolve(accepted, messages=list(returned.messages))
+            return self.override
         problem, changed = self._messages(before.messages, returned.messages)
         if not problem:
             self.changed.update(changed)
@@ -205,24 +210,39 @@ def without_markers(value: JSON) -> JSON:
     return value
 
 
+def shape_digest(raw: bytes) -> str:
+    """What `HeadWatch` compares: enough to tell two heads apart, and small enough to keep."""
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
+
+
 @frozen
 class HeadWatch:
-    """What each plugin made of the head when it was first sent, to tell later who moved it."""
+    """What each plugin made of the head when it was first sent, to tell later who moved it.
 
-    first: dict[str, bytes] = field(factory=dict)
+    `first` holds digests by plugin, in the order of their turns; a session keeps it, so that it
+    can be told after a restart too.
+    """
 
-    def culprit(self, touched: Sequence[tuple[str, bytes]], sent: bool) -> str | None:
-        """The plugin whose head differs from the one it made before, else the last that let go.
+    first: dict[str, str] = field(factory=dict)
 
-        `touched` are the heads after each plugin's turn, in order.
+    def take(self, touched: Sequence[tuple[str, str]]) -> None:
+        """A head is being sent for the first time."""
+        self.first.clear()
+        self.first.update(touched)
+
+    def culprit(self, touched: Sequence[tuple[str, str]]) -> str | None:
+        """The first plugin, in the order of turns, that did something else than before, or let go.
+
+        `touched` are the digests after the turn of each plugin that changed something. What a
+        later one made differs too, but for no fault of its own.
         """
-        if not sent:
-            self.first.clear()
-            self.first.update(touched)
-            return None
-        for plugin, head in touched:
-            if self.first.get(plugin) != head:
+        now = dict(touched)
+        earlier = list(self.first)
+        for plugin, digest in touched:
+            before = earlier.index(plugin) if plugin in self.first else 0
+            for other in earlier[:before]:
+                if other not in now:
+                    return other
+            if self.first.get(plugin) != digest:
                 return plugin
-        now = {plugin for plugin, _ in touched}
-        gone = [plugin for plugin in self.first if plugin not in now]
-        return gone[-1] if gone else None
+        return next((plugin for plugin in earlier if plugin not in now), None)

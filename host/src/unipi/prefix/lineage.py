@@ -69,6 +69,7 @@ class Lineage:
         self.fingerprint: str | None = None  # of the last request
         self._secret = secret
         self._decisions: dict[str, Decision] = {}
+        self._hidden: list[Decision] = []  # by exclusion, not yet taken
         self._shown: list[Message] = []
         self._ids: list[str] = []
         self._covered = 0  # items[:_covered] have been projected and sent
@@ -121,10 +122,21 @@ class Lineage:
                 message = decision.message
             elif getattr(message, "custom_type", None) in self.excluded:
                 message = None
+                hidden = Decision(item.entry_id, dropped=True)
+                self._hidden.append(hidden)
+                self.decide(hidden)
             if message is not None:
                 self._shown.append(message)
                 self._ids.append(item.entry_id)
         return Window(self._shown, len(self._shown)), self._sent
+
+    def take_hidden(self) -> list[Decision]:
+        """What an exclusion has kept from the model since the last call, to be remembered.
+
+        A later process may be asked to exclude another type, or too late.
+        """
+        hidden, self._hidden = self._hidden, []
+        return hidden
 
     def accept(self, tail: Sequence[tuple[int, Message]]) -> list[Decision]:
         """Seal what plugins made of the new messages; returns what must be remembered of it."""

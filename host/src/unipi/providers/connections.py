@@ -25,12 +25,12 @@ _SECRET_ENDINGS = ("-key", "-token", "-secret", "-auth", "-authorization")
 
 
 class Connections:
-    """One pool for each kind of address: plain, TLS, through a proxy."""
+    """A lean transport for addresses that are reached directly, httpx2's own for each proxy."""
 
     def __init__(self, connect_timeout: float) -> None:
         self._connect_timeout = connect_timeout
-        self._pools: dict[tuple[bool, str | None], httpx2.AsyncHTTPTransport] = {}
-        self._known: dict[str, tuple[httpx2.AsyncHTTPTransport, httpx2.URL]] = {}
+        self._pools: dict[str | None, httpx2.AsyncBaseTransport] = {}
+        self._known: dict[str, tuple[httpx2.AsyncBaseTransport, httpx2.URL]] = {}
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> httpx2.Response:
         import httpx2
@@ -60,7 +60,7 @@ class Connections:
             with anyio.move_on_after(2.0, shield=True):
                 await pool.aclose()
 
-    def _pool(self, url: str) -> httpx2.AsyncHTTPTransport:
+    def _pool(self, url: str) -> httpx2.AsyncBaseTransport:
         from urllib.parse import urlsplit
 
         import httpx2
@@ -68,27 +68,22 @@ class Connections:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise httpx2.UnsupportedProtocol(url)
-        secure = parts.scheme == "https"
-        key = (secure, _proxy(parts))
-        if key not in self._pools:
-            self._pools[key] = _open(secure=secure, proxy=key[1])
-        return self._pools[key]
+        proxy = _proxy(parts)
+        if proxy not in self._pools:
+            self._pools[proxy] = self._open(proxy)
+        return self._pools[proxy]
 
+    def _open(self, proxy: str | None) -> httpx2.AsyncBaseTransport:
+        import httpx2
 
-def _open(*, secure: bool, proxy: str | None) -> httpx2.AsyncHTTPTransport:
-    import ssl
+        if proxy is None:
+            from .direct import DirectTransport
 
-    import httpx2
-
-    # Loading the certificate bundle takes tens of milliseconds, for nothing on a plain address.
-    bare = not secure and (proxy is None or proxy.startswith("http://"))
-    return httpx2.AsyncHTTPTransport(
-        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if bare else True,
-        proxy=proxy,
-        limits=httpx2.Limits(
+            return DirectTransport(self._connect_timeout, _KEEP_ALIVE, httpx2.create_ssl_context)
+        limits = httpx2.Limits(
             max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEEP_ALIVE
-        ),
-    )
+        )
+        return httpx2.AsyncHTTPTransport(proxy=proxy, limits=limits)
 
 
 def _proxy(parts: SplitResult) -> str | None:
