@@ -36,6 +36,7 @@ def test_equal_actions_give_equal_files_of_half_a_megabyte(tmp_path: Path) -> No
         ([Action(f"w{i}", "x") for i in range(62)], "room for 62"),
         ([Action("when", "")], "'when' is empty"),
         ([Action("caf\u00e9", "x")], "not printable ASCII"),
+        ([Action("a", "same"), Action("b", "same")], "the same text: 'same'"),
     ],
 )
 def test_a_script_that_the_model_cannot_hold_is_refused(

@@ -81,6 +81,6 @@ async def test_two_requests_share_one_verified_connection(certificate):
 async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate):
     async with tls_server(certificate) as (url, _):
         transport = DirectTransport(5.0, 60.0, ssl.create_default_context)
-        with pytest.raises(httpx2.ConnectError, match="(?i)certificate verify failed"):
+        with pytest.raises(httpx2.ConnectError, match=r"(?i)certificate verify failed"):
             await post(transport, url)
         await transport.aclose()

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from unipi.agent import open_agent, prepare_host
-from unipi.agent.host import ESSENTIAL, builtin_plugins
+from unipi.builtin import ESSENTIAL, builtin_plugins
 from unipi.cli.main import cli
 from unipi.loader import LoadOptions
 from unipi.replay import ReplayReport, replay

@@ -1,11 +1,12 @@
 """The agent: a session, its plugins and its tools, and the loop that runs turns in it."""
 
-from .agent import Agent, AgentError
+from .agent import Agent
 from .host import Host, prepare_host
 from .loop import RunFailedError
 from .notices import Notice, Observer, Saved
 from .opening import AgentOptions, open_agent
 from .requests import RetryPolicy
+from .saving import AgentError
 
 __all__ = [
     "Agent",

@@ -49,18 +49,6 @@ class Host:
     problems: Sequence[Problem]
 
 
-ESSENTIAL = frozenset({"models"})
-"""Built-in plugins without which no session can run."""
-
-
-def builtin_plugins() -> tuple[tuple[str, object], ...]:
-    """The host's own features, registered through the hooks that everybody uses."""
-    from unipi.providers import plugin as models
-    from unipi.tools import plugin as tools
-
-    return (("models", models), ("tools", tools))
-
-
 def prepare_host(
     cwd: Path,
     options: LoadOptions,

@@ -138,7 +138,7 @@ async def _answer(agent: Agent) -> AssistantMessage:
             )
         )
         raise
-    if not agent.wants_deltas:
+    if not agent.requester.announced:
         await agent.message_started(answer)
     sealed = await agent.seal(answer)
     assert isinstance(sealed, AssistantMessage), "message_end keeps the role"

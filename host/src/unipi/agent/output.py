@@ -72,8 +72,8 @@ def fitted(
     if problem is not None:
         return old, problem
     content, _ = bounded_content(new.content, old.tool_name, bound)
-    same_call = {"tool_call_id": old.tool_call_id, "tool_name": old.tool_name}
-    return evolve(new, content=content, **same_call), None
+    same = evolve(new, content=content, tool_call_id=old.tool_call_id, tool_name=old.tool_name)
+    return same, None
 
 
 def without_copies(details: JSON, label: str, bound: Bound) -> JSON:

@@ -84,6 +84,7 @@ class Requester:
         self._watch = HeadWatch()
         self._reported: set[tuple[str, str]] = set()
         self._touched = False
+        self.announced = False  # whether the answer's message_start has been told
 
     @property
     def shapes(self) -> Mapping[str, str]:
@@ -100,7 +101,6 @@ class Requester:
         Raises `ProviderError` when no attempt succeeded.
         """
         agent = self._agent
-        agent.now()  # one reading of the clock a request
         model = agent.model
         info = RequestInfo(
             request_id=uuid.uuid4().hex,
@@ -279,6 +279,7 @@ class Requester:
             agent.observer(event)
             await hooks.provider_request_sealed(event)
         started = time.perf_counter()
+        self.announced = False
 
         async def on_response(status: int, answer_headers: Mapping[str, str]) -> None:
             await hooks.after_provider_response(
@@ -326,12 +327,10 @@ class Requester:
 
     def _on_delta(self) -> Callable[[StreamDelta], Awaitable[None]]:
         agent = self._agent
-        begun = False
 
         async def on_delta(delta: StreamDelta) -> None:
-            nonlocal begun
-            if not begun:
-                begun = True
+            if not self.announced:
+                self.announced = True
                 await agent.message_started(AssistantMessage(()))
             event = MessageUpdateEvent(delta.kind, delta.index, delta.delta)
             agent.observer(event)

@@ -25,7 +25,8 @@ def load_host(
     report: Callable[[Failure], None] | None = None,
 ) -> tuple[Host, Settings]:
     """Read the settings and load the plugins, or exit with a message."""
-    from unipi.agent.host import ESSENTIAL, builtin_plugins, prepare_host
+    from unipi.agent.host import prepare_host
+    from unipi.builtin import ESSENTIAL, builtin_plugins
     from unipi.loader import LoadError
     from unipi.loader.paths import user_dir
     from unipi.loader.settings import SettingsError, load_options, load_settings

@@ -169,14 +169,14 @@ def _removal(distribution: str) -> list[str]:
 
 def _builtins() -> tuple[tuple[str, object], ...]:
     """The host's own plugins."""
-    from unipi.agent.host import builtin_plugins
+    from unipi.builtin import builtin_plugins
 
     return builtin_plugins()
 
 
 def _essential() -> frozenset[str]:
     """Those of the host's own plugins that cannot be disabled."""
-    from unipi.agent.host import ESSENTIAL
+    from unipi.builtin import ESSENTIAL
 
     return ESSENTIAL
 

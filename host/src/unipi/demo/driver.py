@@ -11,7 +11,7 @@ from unipi.agent import (
     open_agent,
     prepare_host,
 )
-from unipi.agent.host import ESSENTIAL, builtin_plugins
+from unipi.builtin import ESSENTIAL, builtin_plugins
 from unipi.loader import LoadOptions
 from unipi.session import Session
 from unipi.tools.bash import PASS_ENV

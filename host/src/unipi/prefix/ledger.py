@@ -71,8 +71,10 @@ class Ledger:
         self.number += 1
         share_lost = 1 - surviving / total if total else 0.0
         lost = round((self._last_prompt or total // 4) * share_lost)
-        # What is paid again is written at the full price and could have been read at the low one.
-        price = lost * (prices.cache_write - prices.cache_read) / 1e6 if prices else None
+        # What is paid again could have been read at the low price. Where writing is free, the
+        # tokens cost what fresh ones do.
+        again = max(prices.cache_write, prices.input) if prices else 0.0
+        price = lost * (again - prices.cache_read) / 1e6 if prices else None
         boundary = Boundary(
             number=self.number,
             cause=reason.cause,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unipi.agent import AgentOptions, RetryPolicy, open_agent, prepare_host
-from unipi.agent.host import ESSENTIAL, builtin_plugins
+from unipi.builtin import ESSENTIAL, builtin_plugins
 from unipi.loader import LoadOptions
 from unipi.session import Session
 from unipi.session.audit import audit

@@ -29,7 +29,7 @@ _MAX_HEAD = 64 * 1024
 async def serve(decide: Decide) -> AsyncIterator[str]:
     """Listen on a free port of 127.0.0.1 while the context is open; gives the base URL."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
-    port = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610 - not Django's `extra`
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
 
     async def handle(stream: anyio.abc.SocketStream) -> None:
         await _connection(stream, decide)

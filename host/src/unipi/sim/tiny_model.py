@@ -73,7 +73,8 @@ def write_model(path: str | PathLike[str], actions: Sequence[Action]) -> None:
 
     Raises:
         EngineUnavailable: gguf or numpy is not installed.
-        ValueError: too many actions, an empty answer, or a `when` beyond printable ASCII.
+        ValueError: too many actions, an empty answer, the same answer twice, or a `when` beyond
+            printable ASCII.
     """
     script = _script(actions)
     try:
@@ -106,6 +107,10 @@ def _script(actions: Sequence[Action]) -> list[Action]:
             raise ValueError(f"the scripted answer to {action.when!r} is empty")
         if any(c != "\n" and not " " <= c <= "~" for c in action.when):
             raise ValueError(f"{action.when!r} is not printable ASCII, as the template needs")
+    twice = {action.say for action in script if [a.say for a in script].count(action.say) > 1}
+    if twice:
+        # An answer is one token, and a vocabulary holds a token once.
+        raise ValueError(f"two scripted answers are the same text: {min(twice)[:60]!r}")
     return script
 
 

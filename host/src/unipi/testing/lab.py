@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import Factory, define
 
 from unipi.agent import AgentOptions, Notice, open_agent, prepare_host
-from unipi.agent.host import ESSENTIAL, builtin_plugins
+from unipi.builtin import ESSENTIAL, builtin_plugins
 from unipi.loader import LoadOptions
 from unipi.session import Session
 from unipi.sim import Clock, Simulator
