@@ -147,7 +147,7 @@ async def test_a_plugin_that_raises_costs_only_itself_and_blocks_what_it_should_
     assert "c tool_call guarded" not in heard
     assert heard[-2:] == ["c session_shutdown", "a session_shutdown"]
     hooks = ["input", "tool_call", "tool_result", "session_shutdown"]
-    assert sorted((f.plugin, f.hook, f.kind) for f in failures) == sorted(
+    assert sorted((f.plugin, f.hook, f.kind) for f in failures if f.kind != "slow") == sorted(
         ("b", hook, "raised") for hook in hooks
     )
     errors = {row.hook: row.errors for row in ready.hooks.stats() if row.plugin == "b"}
@@ -209,7 +209,7 @@ async def test_a_hook_that_exits_recurses_or_forges_a_cancellation_ends_nothing(
         await it.agent.prompt("go")
         assert not it.agent.cancelled
     assert echo.ran == 1
-    assert {(f.hook, f.kind) for f in failures} == {
+    assert {(f.hook, f.kind) for f in failures if f.kind != "slow"} == {
         ("session_start", "raised"),
         ("agent_start", "raised"),
         ("turn_start", "raised"),

@@ -193,7 +193,7 @@ def test_of_two_that_go_on_at_once_one_writes_and_after_its_kill_the_next_does(c
         _, err = loser.communicate(timeout=20)
         assert loser.returncode == 2
         assert re.search(rf"being written by process {winner.pid} since 20\d\d-\d\d-\d\dT", err)
-        assert "fork the session, or open it read-only" in err
+        assert "unipi run --fork" in err
         while len(sim.requests) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         (listed,) = json.loads(cli.run("sessions", "list", "--json").stdout)

@@ -16,8 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 from attrs import Factory, define, evolve, frozen
-from hypothesis import HealthCheck, event, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, event, given, settings, strategies as st
 
 from unipi.agent import AgentError, AgentOptions, RetryPolicy, RunFailedError, open_agent
 from unipi.session import Session, message_from_fields, message_to_fields
@@ -402,7 +401,11 @@ LISTENERS = (
     listener("context"),
     listener("before_provider_request"),
 )
-SCHEMAS = [{}, {"b": {}, "a": {"description": "\ud83d"}}, {"｡": {}, "😀": {"type": ["null", "object"]}}]
+SCHEMAS = [
+    {},
+    {"b": {}, "a": {"description": "\ud83d"}},
+    {"｡": {}, "😀": {"type": ["null", "object"]}},
+]
 
 
 @frozen
@@ -441,9 +444,7 @@ class Play:
         self.events: list[object] = []
         # Thinking is bound to the head too, so only where no boundary is coming does it stay good.
         bound = policy == "enforce" and not any(isinstance(h, Level) for h in plan.happenings)
-        self.sim = Simulator(
-            self.step, profile=PROFILES[api], clock=Clock(), check_thinking=bound
-        )
+        self.sim = Simulator(self.step, profile=PROFILES[api], clock=Clock(), check_thinking=bound)
 
     def step(self, request: object, index: int) -> object:
         step = self.steps.pop(0) if self.steps else Say("done")
@@ -457,9 +458,7 @@ class Play:
         made = [("tools-of-test", Tools(self.world))]
         made += [(f"p{n}", kind(self.world)) for n, kind in enumerate(self.plan.plugins)]
         known = self.path.exists()
-        session = (
-            Session.open(self.path) if known else Session.create(self.path, cwd=self.folder)
-        )
+        session = Session.open(self.path) if known else Session.create(self.path, cwd=self.folder)
         async with self.sim.serve() as url:
             served = evolve(model(url, self.api), reasoning=True, input=("text", "image"))
             told = self.events.append

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from unipi.prefix.canonical import canonical, compact, repair, squeeze, string, utf16_key
 
@@ -30,13 +29,14 @@ def test_utf16_order_is_that_of_code_units_and_takes_lone_surrogates() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_json_cannot_carry_is_never_written_as_json_says_it(value: float) -> None:
+def test_numbers_that_json_cannot_carry_become_null(value: float) -> None:
     assert canonical([value]) == b"[null]"
+    assert canonical([value, 2**80]) == b"[null,%d]" % 2**80
 
 
 def test_an_object_that_is_no_json_is_refused() -> None:
-    with pytest.raises((ValueError, TypeError)):
-        canonical({"a": object()})  # type: ignore[dict-item]  # what is tested
+    with pytest.raises(TypeError):
+        canonical({"a": object()})
 
 
 def test_integers_of_any_length_are_kept() -> None:

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     help="Work in this session file; it is made if it is not there.",
 )
 @click.option("--continue", "go_on", is_flag=True, help="Go on with this folder's last session.")
+@click.option(
+    "--fork",
+    "fork",
+    metavar="SESSION",
+    help="Go on from a session, a file or an id, in a new file of its own.",
+)
 @click.option("--no-session", is_flag=True, help="Keep the session in memory only.")
 @click.option(
     "-e",
@@ -76,6 +82,7 @@ def run(
     as_json: bool,
     session_path: Path | None,
     go_on: bool,
+    fork: str | None,
     no_session: bool,
     paths: Sequence[Path],
     deny: Sequence[str],
@@ -104,7 +111,7 @@ def run(
     for problem in host.problems:
         summary.problem(problem.message)
     model = choose_model(host, settings, model_name)
-    session = _session(cwd, session_path, go_on=go_on, in_memory=no_session)
+    session = _session(cwd, session_path, go_on=go_on, fork=fork, in_memory=no_session)
     options = AgentOptions(
         thinking=thinking,  # type: ignore[arg-type]  # click.Choice has checked it
         policy=policy,  # type: ignore[arg-type]  # click.Choice has checked it
@@ -118,11 +125,16 @@ def run(
     raise SystemExit(code)
 
 
-def _session(cwd: Path, path: Path | None, *, go_on: bool, in_memory: bool) -> Session:
+def _session(
+    cwd: Path, path: Path | None, *, go_on: bool, fork: str | None, in_memory: bool
+) -> Session:
     """Find or make the session, or exit saying who holds it and how to go on."""
-    from unipi.session import Session, SessionError, find_latest, new_session_path
+    from unipi.session import Session, SessionError, find_latest, find_session, new_session_path
 
     try:
+        if fork is not None:
+            with Session.open(find_session(fork, cwd), read_only=True) as origin:
+                return origin.fork(path or new_session_path(cwd)[0], origin.leaf_id)
         if in_memory:
             return Session.create(None, cwd=cwd)
         if path is None and go_on:

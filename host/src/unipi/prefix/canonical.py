@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import orjson
@@ -44,13 +45,16 @@ def _sorted(value: JSON) -> JSON:
         return [_sorted(item) for item in value]
     if isinstance(value, str):
         return repair(value)
+    if isinstance(value, float) and not isfinite(value):
+        return None
     return value
 
 
 def canonical(value: JSON) -> bytes:
     """Encode a JSON value in canonical form.
 
-    Raises ValueError for what JSON cannot carry (NaN, infinities, foreign objects).
+    NaN and the infinities, which JSON cannot carry, become null, as JavaScript writes them. Raises
+    TypeError for a foreign object.
     """
     ordered = _sorted(value)
     try:

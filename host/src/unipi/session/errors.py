@@ -32,7 +32,8 @@ class SessionLocked(SessionError):  # noqa: N818 - the name reads as what happen
         self.started = started
         holder = f"process {pid} since {started}" if pid is not None else "another process"
         super().__init__(
-            f"{path} is being written by {holder}; fork the session, or open it read-only"
+            f"{path} is being written by {holder}; fork it (`unipi run --fork {path}`), or read it"
+            " (`unipi sessions show`)"
         )
 
 

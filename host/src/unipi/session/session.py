@@ -309,7 +309,8 @@ class Session:
 
         Entries keep ids, times and content; labels are taken out of the chain and set again at
         its end. The header names this file as the parent, and the entry in `forkedFrom`, which
-        tells a fork from a helper's session. Raises SessionError as `create` does.
+        tells a fork from a helper's session. The fork inherits the secret, so that it can prove
+        that its requests go on where this session's ended. Raises SessionError as `create` does.
         """
         if entry_id is not None and entry_id not in self._by_id:
             raise SessionError(f"{self._where()} has no entry {entry_id}")
@@ -317,7 +318,11 @@ class Session:
         header["forkedFrom"] = entry_id
         if self.path is not None:
             header["parentSession"] = str(self.path)
-        return Session(create_new(path, header, self._fork_lines(entry_id)))
+        forked = Session(create_new(path, header, self._fork_lines(entry_id)))
+        forked._secret = self.secret()
+        if path is not None:
+            load_secret(path, read_only=False, default=forked._secret)
+        return forked
 
     def _fork_lines(self, entry_id: str | None) -> list[dict[str, JSON]]:
         lines: list[dict[str, JSON]] = []
