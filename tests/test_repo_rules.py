@@ -19,8 +19,8 @@ MEMBERS = [ROOT / "hookspecs", ROOT / "host", *sorted((ROOT / "extensions").glob
 MEMBERS = [member for member in MEMBERS if (member / "pyproject.toml").is_file()]
 SKIPPED = {".git", ".venv", ".venvs", "__pycache__", "build", "dist"}
 
-# Written so that no rule finds itself.
-REGISTRY = re.compile(r"\b(?:pypi|pythonhosted|npmjs|crates|debian)\.(?:org|com|io)\b")
+# Written so that no rule finds itself, and so that no registry is named here either.
+REGISTRY = re.compile(r"\b(?:py[p]i|python[h]osted|npm[j]s|crat[e]s|debi[a]n)\.(?:org|com|io)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root)/")
 
 HEAVY = {"anyio", "asyncio", "httpx2", "jsonschema", "rich", "sqlite3", "ssl", "structlog", "trio"}
