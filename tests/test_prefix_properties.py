@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from pathlib import Path
 import anyio
 import pytest
 from attrs import Factory, define, evolve, frozen
-from hypothesis import HealthCheck, event, given, settings, strategies as st
+from hypothesis import HealthCheck, Phase, event, given, settings, strategies as st
 
 from unipi.agent import AgentError, AgentOptions, RetryPolicy, RunFailedError, open_agent
 from unipi.session import Session, message_from_fields, message_to_fields
@@ -44,6 +45,7 @@ SETTINGS = settings(
     deadline=None,
     derandomize=True,
     database=None,
+    phases=[Phase.generate],  # shrinking plays thousands of sessions; add it by hand to hunt
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
@@ -57,32 +59,44 @@ PIXEL = Image("iVBORw0KGgo=", "image/png")
 blocks = st.lists(st.one_of(raw.map(Text), st.just(PIXEL)), min_size=1, max_size=3).map(tuple)
 remarks = blocks.map(lambda said: (Text("say"), *said))
 
-SCALARS = [
-    "1", "-0", "1.50", "1E+2", "123456789012345678901234567890", "true", "null", '"\\u0041\\/"',
-    '"\\ud83d\\ude00"', '"\\ud83d"', '"e\u0301 😀"', '"\\n\\\\u"', "[ ]", "{ }", '[1 ,\n"b"]',
-]  # fmt: skip
+SCALARS = {
+    text: text
+    for text in (
+        "1", "-0", "1.50", "1E+2", "123456789012345678901234567890", "true", "null", '"\\u0041\\/"',
+        '"\\ud83d\\ude00"', '"e\u0301 😀"', '"\\n\\\\u"',
+    )
+} | {"[ ]": "[]", "{ }": "{}", '[1 ,\n"b"]': '[1,"b"]'}  # fmt: skip
+"""How a value is written, and how it is written without insignificant space."""
+LONE = '"\\ud83d"'  # an escape that no UTF-8 parser takes; what is replayed has U+FFFD's instead
 space = st.sampled_from(["", "", " ", "\n\t"])
 
 
+@frozen
+class Written(Call):
+    """A call whose argument text is known in the form that is replayed: `text` and `compact`."""
+
+    text: str = ""
+    compact: str = ""
+
+
 @st.composite
-def arguments(draw: st.DrawFn) -> str:
-    """The text of an argument object: odd space, escapes, number spellings, duplicate keys."""
-    members = draw(
-        st.lists(
-            st.tuples(st.sampled_from(["b", "a", "\\u0061", "😀", "｡"]), st.sampled_from(SCALARS)),
-            max_size=4,
-        )
+def written(draw: st.DrawFn) -> Written:
+    """A call with odd space, escapes, number spellings and duplicate keys in its arguments."""
+    key = st.sampled_from(["b", "a", "\\u0061", "😀", "｡"])
+    value = st.sampled_from([*SCALARS, LONE])
+    members = draw(st.lists(st.tuples(key, value), max_size=4))
+    text = ",".join(
+        f'{draw(space)}"{k}"{draw(space)}:{draw(space)}{v}{draw(space)}' for k, v in members
     )
-    written = [f'{draw(space)}"{k}"{draw(space)}:{draw(space)}{v}{draw(space)}' for k, v in members]
-    return "{" + ",".join(written) + "}"
+    compact = ",".join(f'"{k}":{SCALARS.get(v, v)}' for k, v in members)
+    name = draw(st.sampled_from(["alpha", "alpha", "beta", "gamma_tool", "nobody"]))
+    safe = [f"{{{t}}}".replace(LONE, '"\\ufffd"') for t in (text, compact)]
+    return Written(name, f"{{{text}}}", None, *safe)
 
 
 BROKEN = ["", " ", "null", "[]", '{"a": "cut', '{"a": 1,}', '{"a": "\n"}', "{'a': 1}", '{"a": NaN}']
-calls = st.builds(
-    Call,
-    st.sampled_from(["alpha", "beta", "gamma_tool", "nobody"]),
-    st.one_of(arguments(), arguments(), st.sampled_from(BROKEN)),
-)
+broken = st.builds(Call, st.sampled_from(["alpha", "beta"]), st.sampled_from(BROKEN))
+calls = st.one_of(written(), written(), written(), broken)
 thoughts = st.one_of(spoken.map(Think), st.just(Think(redacted=True)))
 parts = st.one_of(spoken.map(Say), calls, calls)
 answers = st.builds(
@@ -108,9 +122,9 @@ faults = st.sampled_from(
 # What happens.
 
 MOMENTS = [
-    "message_start", "message_update", "message_end", "tool_execution_start", "tool_execution_end",
-    "turn_start", "turn_end", "provider_request_sealed", "epoch_boundary", "agent_start",
-    "agent_end", "context", "before_provider_request",
+    "message_start", "message_update", "message_end", "tool_execution_start", "tool_call",
+    "tool_execution_end", "turn_start", "turn_end", "provider_request_sealed", "epoch_boundary",
+    "agent_start", "agent_end", "context", "before_provider_request",
 ]  # fmt: skip
 
 
@@ -149,13 +163,18 @@ class Wake:
     content: object
 
 
-aborts = st.builds(Abort, st.sampled_from(MOMENTS), st.integers(0, 3))
+IN_TOOLS = ["tool_execution_start", "tool_call", "tool_execution_end"]
+aborts = st.builds(
+    Abort,
+    st.one_of(st.sampled_from(MOMENTS), st.sampled_from(IN_TOOLS)),
+    st.sampled_from([0, 0, 1, 3]),
+)
 prompts = st.builds(
     Prompt,
     raw.map(lambda text: f"do {text}"),
     st.sampled_from([(), (), (PIXEL,)]),
     st.lists(st.one_of(answers, answers, answers, faults), max_size=4).map(tuple),
-    st.one_of(st.none(), st.none(), aborts),
+    st.one_of(st.none(), aborts),
 )
 happenings = st.lists(
     st.one_of(
@@ -192,6 +211,7 @@ class World:
     def heard(self, moment: str) -> None:
         if self.abort is not None and self.abort.moment == moment:
             if self.abort.after == 0:
+                event(f"aborted at {moment}")
                 self.abort = None
                 self.agent.abort()
             else:
@@ -419,7 +439,10 @@ class Plan:
 def plans(*kinds: object) -> st.SearchStrategy[Plan]:
     return st.builds(
         Plan,
-        st.lists(st.sampled_from([*LISTENERS, *kinds]), max_size=5, unique=True).map(tuple),
+        st.tuples(
+            st.lists(st.sampled_from(kinds), max_size=4, unique=True),
+            st.lists(st.sampled_from(LISTENERS), max_size=3, unique=True),
+        ).map(lambda both: (*both[0], *both[1])),
         st.lists(outcomes, min_size=1, max_size=4).map(tuple),
         happenings.map(tuple),
         st.sampled_from(SCHEMAS),
@@ -441,6 +464,7 @@ class Play:
         self.world = World(outcomes=list(plan.outcomes), schema=plan.schema)
         self.steps: list[object] = []
         self.faults: list[int] = []
+        self.scripted: list[object] = []
         self.events: list[object] = []
         # Thinking is bound to the head too, so only where no boundary is coming does it stay good.
         bound = policy == "enforce" and not any(isinstance(h, Level) for h in plan.happenings)
@@ -450,6 +474,8 @@ class Play:
         step = self.steps.pop(0) if self.steps else Say("done")
         if isinstance(step, Fault):
             self.faults.append(index)
+        elif isinstance(step, Answer):
+            self.scripted += step.parts
         return step
 
     @asynccontextmanager
@@ -470,6 +496,7 @@ class Play:
         with Session.open(self.path, read_only=True) as session:
             assert session.damages == ()
             assert session.messages() == said
+            assert session.open_calls() == []
 
     async def prompt(self, prompt: Prompt) -> None:
         self.steps = list(prompt.steps)
@@ -516,6 +543,7 @@ def play(api: str, policy: str, plan: Plan) -> Play:
         played = Play(Path(folder), api, policy, plan)
         anyio.run(played.run)
         check_requests(played)
+        check_verbatim(played)
         check_file(played.path)
     return played
 
@@ -538,6 +566,23 @@ def check_requests(played: Play) -> None:
     numbers = [boundary.number for boundary in played.boundaries]
     assert numbers == sorted(set(numbers))
     assert "resume" not in [boundary.cause for boundary in played.boundaries]
+
+
+def check_verbatim(played: Play) -> None:
+    """What a model said goes back to it as it came: arguments, thinking and text."""
+    said = {p.text for p in played.scripted if isinstance(p, Say | Think)} | {"done", None}
+    calls = [p for p in played.scripted if isinstance(p, Written)]
+    body = played.sim.requests[-1].body
+    texts = {call.text for call in calls} | {"{}"}
+    for message in json.loads(body)["messages"]:
+        if message["role"] == "assistant" and played.api == APIS[1]:
+            assert {c["function"]["arguments"] for c in message.get("tool_calls", ())} <= texts
+        elif message["role"] == "assistant":
+            for block in message["content"]:
+                assert block.get("text", block.get("thinking")) in said
+    inputs = (b"{}}", *(call.compact.encode() + b"}" for call in calls))
+    for place in re.finditer(rb'"type":"tool_use","id":"\w+","name":"\w+","input":', body):
+        assert body.startswith(inputs, place.end()), body[place.start() : place.end() + 200]
 
 
 def check_file(path: Path) -> None:

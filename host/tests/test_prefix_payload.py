@@ -46,6 +46,19 @@ def test_nothing_is_decoded_before_somebody_looks() -> None:
     assert seen[1] == {"n": 1}
 
 
+def test_messages_that_were_left_alone_are_encoded_verbatim_and_others_compactly() -> None:
+    prefix = Prefix(ANTHROPIC, b"k")
+    prefix.extend([b'{"n": -0}'])
+    seen = WireMessages(prefix, [b'{"n":1.50,"n":2}'])
+    first, second = seen
+    assert seen.encode([{"new": [1]}, second, first, dict(first)]) == [
+        b'{"new":[1]}',
+        b'{"n":1.50,"n":2}',
+        b'{"n": -0}',
+        b'{"n":0}',
+    ]
+
+
 @pytest.mark.parametrize(
     ("head", "system"), [(ANTHROPIC, [SYSTEM]), (CHAT, [{"role": "system"}]), (BARE, [])]
 )

@@ -171,7 +171,8 @@ class Requester:
         prefix = None if reason is not None else lineage.prefix
         fragments = [pair for pair in fragments if pair[1]]  # the others reach no model
         sent = len(prefix) if prefix is not None else 0
-        base = payload_of(head, WireMessages(prefix, [raw for _, raw in fragments]))
+        wire = WireMessages(prefix, [raw for _, raw in fragments])
+        base = payload_of(head, wire)
         guard = PayloadGuard(sent, agent.policy, self.name)
         final = await agent.hooks.before_provider_request(
             BeforeProviderRequestEvent(base, info), guard.check
@@ -190,7 +191,7 @@ class Requester:
         if prefix is None:
             self._watch.take(touched)
         if guard.override is not None:
-            fragments = [("", compact(message)) for message in guard.override.messages]
+            fragments = [("", raw) for raw in wire.encode(guard.override.messages)]
             owner = guard.owner or "host"
             reason = reason or Reason("plugin_rewrite", owner, avoidable=True)
             return _Shape(shaped, reason, fragments, owner)

@@ -16,7 +16,7 @@ from unipi_hookspecs import Payload
 from .canonical import compact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from unipi_hookspecs import JSON
 
@@ -45,12 +45,21 @@ class WireMessages(Sequence["Mapping[str, JSON]"]):
             return [self[place] for place in range(len(self))[index]]
         place = range(len(self))[index]
         if place not in self._seen:
-            if self._prefix is not None and place < self._sent:
-                raw = self._prefix.message(place)
-            else:
-                raw = self._new[place - self._sent]
-            self._seen[place] = orjson.loads(raw)
+            self._seen[place] = orjson.loads(self._raw(place))
         return self._seen[place]
+
+    def encode(self, messages: Iterable[Mapping[str, JSON]]) -> list[bytes]:
+        """The bytes of messages: those of this request verbatim, as far as they are its objects."""
+        places = {id(seen): place for place, seen in self._seen.items()}
+        return [
+            self._raw(places[id(message)]) if id(message) in places else compact(message)
+            for message in messages
+        ]
+
+    def _raw(self, place: int) -> bytes:
+        if self._prefix is not None and place < self._sent:
+            return self._prefix.message(place)
+        return self._new[place - self._sent]
 
 
 def payload_of(head: Head, messages: Sequence[Mapping[str, JSON]]) -> Payload:
