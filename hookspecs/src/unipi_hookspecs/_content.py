@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from attrs import frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -17,7 +19,8 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 """Any JSON value, read-only."""
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Text:
     """A run of text, kept byte for byte: no trimming, no normalisation."""
 
@@ -26,7 +29,8 @@ class Text:
     signature: str | None = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Image:
     """A picture: base64 `data` and its `mime_type`, such as `image/png`."""
 
@@ -35,7 +39,8 @@ class Image:
     mime_type: str
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Thinking:
     """A provider's reasoning block, replayed verbatim (an empty text with a signature included).
 
@@ -48,7 +53,8 @@ class Thinking:
     redacted: bool = False
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class ToolCall:
     """A tool call that the model asked for.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from attrs import frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
@@ -65,7 +67,8 @@ class SessionView(Protocol):
         """What the model sees of the current branch, compactions applied."""
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Bounded:
     """Output cut to what a model may see.
 
@@ -79,7 +82,8 @@ class Bounded:
     artifact: str | None = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class ProcessResult:
     """How a child process ended. Output is decoded as UTF-8, broken bytes as U+FFFD.
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 SessionReason = Literal["startup", "reload", "new", "resume", "fork"]
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ProjectTrustEvent:
     """A project folder holds plugins or settings, and nobody has said whether to trust it."""
 
@@ -36,42 +39,49 @@ class ProjectTrustEvent:
     items: Sequence[str]
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ResourcesDiscoverEvent:
     cwd: str
     reason: SessionReason
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionStartEvent:
     reason: SessionReason
     previous_session_file: str | None = None
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionShutdownEvent:
     reason: Literal["quit", "reload", "new", "resume", "fork"]
     target_session_file: str | None = None
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionInfoChangedEvent:
     name: str | None
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionBeforeSwitchEvent:
     reason: Literal["new", "resume"]
     target_session_file: str | None = None
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionBeforeForkEvent:
     entry_id: str
     position: Literal["before", "at"]
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionBeforeTreeEvent:
     target_id: str
     old_leaf_id: str | None
@@ -79,14 +89,16 @@ class SessionBeforeTreeEvent:
     user_wants_summary: bool
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionTreeEvent:
     new_leaf_id: str
     old_leaf_id: str | None
     summary_entry: Entry | None = None
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionBeforeCompactEvent:
     reason: Literal["manual", "threshold", "overflow"]
     will_retry: bool
@@ -97,7 +109,8 @@ class SessionBeforeCompactEvent:
     custom_instructions: str | None = None
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class SessionCompactEvent:
     compaction_entry: Entry
     reason: Literal["manual", "threshold", "overflow"]
@@ -105,7 +118,8 @@ class SessionCompactEvent:
     from_plugin: str | None = None
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class InputEvent:
     """What a person typed, or what a plugin sent in their place."""
 
@@ -114,7 +128,8 @@ class InputEvent:
     source: Literal["interactive", "run", "rpc", "plugin"] = "interactive"
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class BeforeAgentStartEvent:
     """A run is about to start, whatever started it; `prompt` is empty for a plugin's wake."""
 
@@ -123,41 +138,48 @@ class BeforeAgentStartEvent:
     system_prompt: str
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class AgentStartEvent:
     pass
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class AgentEndEvent:
     messages: Sequence[Message]
     will_retry: bool = False
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class AgentSettledEvent:
     aborted: bool = False
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class TurnStartEvent:
     turn_index: int
     timestamp: int
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class TurnEndEvent:
     turn_index: int
     message: AssistantMessage
     tool_results: Sequence[ToolResultMessage]
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class MessageStartEvent:
     message: Message
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class MessageUpdateEvent:
     """One streamed piece of the answer: `text`, `thinking` or the arguments of a call."""
 
@@ -166,14 +188,16 @@ class MessageUpdateEvent:
     delta: str
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class MessageEndEvent:
     """A message is about to be sealed: the last moment at which it may be changed."""
 
     message: Message
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ContextEvent:
     """All messages that the next request will carry.
 
@@ -185,13 +209,15 @@ class ContextEvent:
     info: RequestInfo
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class BeforeProviderHeadersEvent:
     headers: Mapping[str, str]
     info: RequestInfo
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class Payload:
     """A request body, split into its parts, provider-native.
 
@@ -204,13 +230,15 @@ class Payload:
     messages: Sequence[Mapping[str, JSON]]
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class BeforeProviderRequestEvent:
     payload: Payload
     info: RequestInfo
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ProviderRequestSealedEvent:
     """What goes out, after every change: exact body bytes and final headers, secrets redacted.
 
@@ -229,7 +257,8 @@ class ProviderRequestSealedEvent:
     shared_length: int = 0
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class AfterProviderResponseEvent:
     """The response's status and headers have arrived; its body has not been read."""
 
@@ -238,7 +267,8 @@ class AfterProviderResponseEvent:
     info: RequestInfo
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ProviderResponseEndEvent:
     """The answer is complete, or will never be."""
 
@@ -250,21 +280,24 @@ class ProviderResponseEndEvent:
     duration_ms: float = 0.0
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ToolExecutionStartEvent:
     tool_call_id: str
     tool_name: str
     args: Mapping[str, JSON]
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ToolExecutionUpdateEvent:
     tool_call_id: str
     tool_name: str
     partial_result: str
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ToolExecutionEndEvent:
     tool_call_id: str
     tool_name: str
@@ -273,7 +306,8 @@ class ToolExecutionEndEvent:
     duration_ms: float = 0.0
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ToolCallEvent:
     """The model asked for a call whose arguments are valid; nothing has run yet."""
 
@@ -282,7 +316,8 @@ class ToolCallEvent:
     input: Mapping[str, JSON]
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ToolResultEvent:
     """A tool ran; its result is about to be sealed."""
 
@@ -305,27 +340,31 @@ class ToolResultEvent:
         )
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class UserBashEvent:
     command: str
     exclude_from_context: bool
     cwd: str
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ModelSelectEvent:
     model: Model
     previous_model: Model | None
     source: Literal["set", "cycle", "restore"] = "set"
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class ThinkingLevelSelectEvent:
     level: ThinkingLevel
     previous_level: ThinkingLevel
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class Boundary:
     """A cache epoch ended and another began.
 
@@ -342,6 +381,7 @@ class Boundary:
     detail: str = ""
 
 
-@frozen(eq=False)
+@shown
+@frozen(eq=False, repr=False)
 class EpochBoundaryEvent:
     boundary: Boundary

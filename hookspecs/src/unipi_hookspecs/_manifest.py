@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from attrs import Attribute, field, frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -26,7 +28,8 @@ def _names(value: Sequence[str]) -> tuple[str, ...]:
     return tuple(value)
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Manifest:
     """A plugin's name, the hook API it was written for, and its place in the order.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from attrs import frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted", "deferred"]
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Cost:
     """Money for one answer, in US dollars, by kind of token."""
 
@@ -28,7 +31,8 @@ class Cost:
         return self.input + self.output + self.cache_read + self.cache_write
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Usage:
     """Tokens of one answer, as the provider reported them.
 
@@ -54,7 +58,8 @@ class Usage:
         return self.prompt + self.output
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class UserMessage:
     """What a person (or a plugin in their place) said. `timestamp` is in Unix milliseconds.
 
@@ -66,7 +71,8 @@ class UserMessage:
     timestamp: int = 0
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class AssistantMessage:
     """One answer of the model, as received."""
 
@@ -82,7 +88,8 @@ class AssistantMessage:
     error_message: str | None = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class ToolResultMessage:
     """The result of one tool call. `details` is for people and plugins and never sent."""
 
@@ -95,7 +102,8 @@ class ToolResultMessage:
     timestamp: int = 0
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class CustomMessage:
     """A plugin's message to the model, sent as a user message.
 
@@ -110,7 +118,8 @@ class CustomMessage:
     timestamp: int = 0
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class SummaryMessage:
     """What stands for history that was compacted, or for a branch that was left."""
 
@@ -120,7 +129,8 @@ class SummaryMessage:
     timestamp: int = 0
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class BashMessage:
     """A command that the user ran with `!`; with `exclude_from_context` the model never sees it."""
 
@@ -145,7 +155,8 @@ Message: TypeAlias = (
 )
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Entry:
     """One line of a session file.
 

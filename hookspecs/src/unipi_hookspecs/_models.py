@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -17,7 +19,8 @@ Purpose: TypeAlias = Literal[
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Prices:
     """US dollars per million tokens; `as_of` is the day they were read, `source` where."""
 
@@ -30,7 +33,8 @@ class Prices:
     source: str = ""
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Model:
     """A model that a provider serves.
 
@@ -59,7 +63,8 @@ class Model:
         return f"{self.provider}/{self.id}"
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class RequestInfo:
     """The identity of one provider request. `attempt` counts from 0 and resends the same bytes."""
 

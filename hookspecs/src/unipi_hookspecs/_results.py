@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
     from ._messages import CustomMessage
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Block:
     """From `tool_call`: do not run it; the model is told `reason`."""
 
@@ -21,21 +24,24 @@ class Block:
     terminate: bool = False
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class ReplaceInput:
     """From `tool_call`: run it with these arguments instead; they are validated again."""
 
     input: Mapping[str, JSON]
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Cancel:
     """From a `session_before_*` hook: do not do it."""
 
     reason: str = ""
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Transform:
     """From `input`: go on with this text instead; images stay when None."""
 
@@ -43,14 +49,16 @@ class Transform:
     images: Sequence[Image] | None = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Handled:
     """From `input`: the input was dealt with; nothing goes to the model. `reply` is shown."""
 
     reply: str | None = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class StartWith:
     """From `before_agent_start`: messages for the tail, and, at a boundary, a system prompt.
 
@@ -62,7 +70,8 @@ class StartWith:
     system_prompt: str | None = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class ResultPatch:
     """From `tool_result`: change these parts of the result; None leaves a part as it is."""
 
@@ -71,14 +80,16 @@ class ResultPatch:
     is_error: bool | None = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Resources:
     """From `resources_discover`: instruction text for the head, read once at session start."""
 
     instructions: Sequence[str] = ()
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Compaction:
     """From `session_before_compact`: the whole compaction, supplied by a plugin."""
 
@@ -87,7 +98,8 @@ class Compaction:
     details: JSON = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class BranchSummary:
     """From `session_before_tree`: the summary of the branch that is left."""
 
@@ -95,7 +107,8 @@ class BranchSummary:
     details: JSON = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class BashResult:
     """From `user_bash`: the outcome, in place of running the command."""
 
@@ -103,7 +116,8 @@ class BashResult:
     exit_code: int | None = 0
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Trust:
     """From `project_trust`: the decision, and whether to remember it."""
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 import pluggy
 from attrs import frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -41,7 +43,8 @@ _hookspec = pluggy.HookspecMarker(PROJECT_NAME)
 _F = TypeVar("_F", bound="Callable[..., object]")
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class HookPolicy:
     """How a hook is dispatched; `budget` is in seconds, `cache_effect` names what it may touch."""
 

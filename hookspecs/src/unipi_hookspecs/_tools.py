@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from attrs import Attribute, Factory, field, frozen
 
+from ._value import shown
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -39,7 +41,8 @@ class Call(Protocol):
         """Show partial output to the user; the model sees only the result."""
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class ToolOutput:
     """What a tool returns when a string is not enough.
 
@@ -55,7 +58,8 @@ class ToolOutput:
 ToolRun: TypeAlias = "Callable[[Call, Context], Awaitable[str | ToolOutput] | str | ToolOutput]"
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Tool:
     """A tool that the model may call.
 
@@ -74,7 +78,8 @@ class Tool:
     execution_mode: Literal["parallel", "sequential"] = field(default="parallel", kw_only=True)
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Command:
     """A slash command; `run` gets the text after the name, and what it returns is shown.
 
@@ -86,7 +91,8 @@ class Command:
     run: Callable[[str, Context], Awaitable[str | None]] = field(repr=False)
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Flag:
     """A command-line option of a plugin, read through `ctx.settings[name]`."""
 
@@ -96,7 +102,8 @@ class Flag:
     default: JSON = None
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class ProviderSpec:
     """Models that a plugin brings, for one of the wire APIs that the host speaks."""
 
@@ -104,7 +111,8 @@ class ProviderSpec:
     models: Sequence[Model]
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Renderer:
     """How entries or messages of one custom type are shown to people."""
 
@@ -112,7 +120,8 @@ class Renderer:
     render: Callable[[CustomMessage | Entry], str] = field(repr=False)
 
 
-@frozen
+@shown
+@frozen(repr=False)
 class Setting:
     """One setting of a plugin, with the JSON Schema of its value."""
 

@@ -228,6 +228,8 @@ class PlainText:
 
 def printable(text: str) -> str:
     """Text from outside without the control characters that could drive a terminal."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 

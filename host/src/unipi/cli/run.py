@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from pathlib import Path
@@ -97,6 +98,8 @@ def run(
 
     Exit codes: 0 done, 1 the provider or the disk failed, 2 wrong use, 130 interrupted.
     """
+    # Starting makes objects by the ten thousand and no garbage: looking for some takes a tenth of it.
+    gc.disable()
     from unipi.agent import AgentOptions
     from unipi.cli._load import choose_model, load_host
     from unipi.cli._summary import JsonLines, PlainText, Summary
@@ -120,6 +123,8 @@ def run(
         fresh_head=fresh_head,
         wants_deltas=True,
     )
+    gc.freeze()
+    gc.enable()
     code = _execute(host, session, model, options, prompt, summary)
     summary.end(session, code, host.hooks.stats())
     raise SystemExit(code)

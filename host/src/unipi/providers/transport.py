@@ -130,9 +130,11 @@ class _Exchange:
                 response = await self.transport.post(url, headers, body)
                 try:
                     await self._read(response)
-                finally:
+                except BaseException:
                     if not response.is_closed:
                         await _close(response)
+                    raise
+                await response.aclose()  # the answer was read to its end: nothing to wait for
             except Exception as error:
                 known = translated(error, self.model, mid_stream=self.started)
                 if known is None:
