@@ -125,6 +125,8 @@ def run(
     )
     gc.freeze()
     gc.enable()
+    # A turn makes some thousand objects and hardly a cycle; the default of 700 looks ten times a turn.
+    gc.set_threshold(50_000, 20, 50)
     code = _execute(host, session, model, options, prompt, summary)
     summary.end(session, code, host.hooks.stats())
     raise SystemExit(code)
