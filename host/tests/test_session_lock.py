@@ -56,7 +56,13 @@ def test_a_second_writer_is_told_who_holds_the_session_and_the_two_ways_out(path
             Session.open(path)
         assert caught.value.pid == os.getpid()
         assert caught.value.started.endswith("Z")
-        for words in (str(path), str(os.getpid()), caught.value.started, "unipi run --fork", "unipi sessions show"):
+        for words in (
+            str(path),
+            str(os.getpid()),
+            caught.value.started,
+            "unipi run --fork",
+            "unipi sessions show",
+        ):
             assert words in str(caught.value)
 
 

@@ -257,7 +257,7 @@ def before_provider_request(
 
 @_hook("observe")
 def provider_request_sealed(event: ev.ProviderRequestSealedEvent, ctx: Context) -> None:
-    """The exact bytes that go out, after every change."""
+    """The exact bytes that went out, after every change; the answer is not there yet."""
 
 
 @_hook("observe")

@@ -278,6 +278,10 @@ class Agent:
         """Put everything on disk before a request goes out; see `Saver.save`."""
         await self._saver.save(self.observer)
 
+    def save_now(self) -> None:
+        """Put everything on disk, or raise SessionWriteError."""
+        self._saver.save_now(self.observer)
+
     def head_spec(self) -> HeadSpec:
         """The head that the next request wants: the epoch's own, unless a choice ended it."""
         return self.prompt_text.spec()

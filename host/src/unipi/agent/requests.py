@@ -15,6 +15,7 @@ from unipi.prefix.guard import ContextGuard, HeadWatch, PayloadGuard, Rewrite, s
 from unipi.prefix.ledger import Reason
 from unipi.prefix.payload import WireMessages, head_of, payload_of
 from unipi.providers import ProviderError, redacted, request_headers, send
+from unipi.session import SessionWriteError
 from unipi_hookspecs import (
     AfterProviderResponseEvent,
     AssistantMessage,
@@ -114,7 +115,8 @@ class Requester:
         spec = agent.head_spec()
         sealed, info = await self._build(spec, info)
         agent.session.append_custom(records.REQUEST, records.request_data(agent.lineage, info))
-        await agent.save()
+        if agent.session.stuck:
+            await agent.save()
         return await self._send(sealed, info)
 
     # Building.
@@ -242,6 +244,7 @@ class Requester:
     # Sending.
 
     async def _send(self, sealed: Sealed, info: RequestInfo) -> AssistantMessage:
+        """Send until an attempt succeeds; the last bytes of the first wait for the disk."""
         agent = self._agent
         while True:
             headers: Mapping[str, str] = request_headers(agent.model, await agent.secret(), info)
@@ -251,6 +254,10 @@ class Requester:
                 )
             try:
                 return await self._attempt(sealed, info, headers)
+            except SessionWriteError:
+                await (
+                    agent.save()
+                )  # the request was never completed; it goes out once there is room
             except ProviderError as error:
                 wait = (
                     self._retry.wait(info.attempt, error.retry_after) if error.retryable else None
@@ -266,21 +273,11 @@ class Requester:
         self, sealed: Sealed, info: RequestInfo, headers: Mapping[str, str]
     ) -> AssistantMessage:
         agent, hooks = self._agent, self._agent.hooks
-        if hooks.has("provider_request_sealed") or agent.wants_bodies:
-            event = ProviderRequestSealedEvent(
-                sealed.body,
-                redacted(headers),
-                info,
-                sealed.head_length,
-                sealed.tail_length,
-                sealed.message_ends,
-                # A retry is the last request again, all of it.
-                len(sealed.body) - sealed.tail_length if info.attempt else sealed.shared_length,
-            )
-            agent.observer(event)
-            await hooks.provider_request_sealed(event)
         started = time.perf_counter()
         self.announced = False
+
+        async def sent() -> None:
+            await self._tell_sealed(sealed, info, headers)
 
         async def on_response(status: int, answer_headers: Mapping[str, str]) -> None:
             await hooks.after_provider_response(
@@ -297,6 +294,8 @@ class Requester:
                 info=info,
                 on_response=on_response if hooks.has("after_provider_response") else None,
                 on_delta=on_delta,
+                ready=agent.save_now,
+                sent=sent if hooks.has("provider_request_sealed") or agent.wants_bodies else None,
                 clock_ms=agent.now,
             )
         except ProviderError as error:
@@ -307,6 +306,23 @@ class Requester:
         if answer.usage is not None:
             agent.lineage.ledger.saw_prompt(answer.usage.prompt)
         return answer
+
+    async def _tell_sealed(
+        self, sealed: Sealed, info: RequestInfo, headers: Mapping[str, str]
+    ) -> None:
+        """Show what has just gone out, while the provider works on it."""
+        event = ProviderRequestSealedEvent(
+            sealed.body,
+            redacted(headers),
+            info,
+            sealed.head_length,
+            sealed.tail_length,
+            sealed.message_ends,
+            # A retry is the last request again, all of it.
+            len(sealed.body) - sealed.tail_length if info.attempt else sealed.shared_length,
+        )
+        self._agent.observer(event)
+        await self._agent.hooks.provider_request_sealed(event)
 
     async def _ended(
         self,

@@ -49,8 +49,16 @@ class Saver:
                     ) from error
                 await anyio.sleep(0.25)
             else:
-                if self._full_since is not None:
-                    self._full_since = None
-                    tell(Notice("info", "saved; going on"))
-                tell(Saved(self._session.leaf_id))
+                self._saved(tell)
                 return
+
+    def save_now(self, tell: Observer) -> None:
+        """Put everything on disk, or raise SessionWriteError; `save` waits for room then."""
+        self._session.sync()
+        self._saved(tell)
+
+    def _saved(self, tell: Observer) -> None:
+        if self._full_since is not None:
+            self._full_since = None
+            tell(Notice("info", "saved; going on"))
+        tell(Saved(self._session.leaf_id))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -197,7 +198,7 @@ def _execute(
 
     summary.begin(session, model)
     try:
-        return anyio.run(main)
+        return anyio.run(main, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except failures as error:
         sys.stderr.write(f"unipi: {error}\n")
         return 1

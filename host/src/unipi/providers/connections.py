@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attrs import frozen
+
 from .errors import ProviderError, bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from urllib.parse import SplitResult
 
     import httpx2
@@ -24,6 +26,19 @@ _SECRET_HEADERS = frozenset(
 _SECRET_ENDINGS = ("-key", "-token", "-secret", "-auth", "-authorization")
 
 
+@frozen
+class Moments:
+    """What the caller does while a request goes out.
+
+    `ready` is called when all but the last bytes of the body have been handed over: what it does
+    takes its time while the network works, and when it raises the request is never completed.
+    `sent` is awaited when the last ones have gone.
+    """
+
+    ready: Callable[[], None] | None = None
+    sent: Callable[[], Awaitable[None]] | None = None
+
+
 class Connections:
     """A lean transport for addresses that are reached directly, httpx2's own for each proxy."""
 
@@ -32,7 +47,9 @@ class Connections:
         self._pools: dict[str | None, httpx2.AsyncBaseTransport] = {}
         self._known: dict[str, tuple[httpx2.AsyncBaseTransport, httpx2.URL]] = {}
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> httpx2.Response:
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, moments: Moments
+    ) -> httpx2.Response:
         import httpx2
 
         known = self._known.get(url)
@@ -46,8 +63,14 @@ class Connections:
             "read": None,
             "write": None,
         }
+        if isinstance(pool, httpx2.AsyncHTTPTransport):
+            await _beforehand(moments)
         request = httpx2.Request(
-            "POST", address, headers=headers, content=body, extensions={"timeout": timeout}
+            "POST",
+            address,
+            headers=headers,
+            content=body,
+            extensions={"timeout": timeout, "moments": moments},
         )
         return await pool.handle_async_request(request)
 
@@ -84,6 +107,14 @@ class Connections:
             max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEEP_ALIVE
         )
         return httpx2.AsyncHTTPTransport(proxy=proxy, limits=limits)
+
+
+async def _beforehand(moments: Moments) -> None:
+    """What httpx2's own transport knows no moment for happens before the request goes out."""
+    if moments.ready is not None:
+        moments.ready()
+    if moments.sent is not None:
+        await moments.sent()
 
 
 def _proxy(parts: SplitResult) -> str | None:

@@ -18,6 +18,8 @@ import httpx2
 from anyio.abc import SocketAttribute
 from attrs import define, field
 
+from .connections import Moments
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _READ_SIZE = 65_536
 _CLOSE_SECONDS = 1.0
+_HELD_BACK = 2
+"""Bytes of a body that wait for `ready`: without its closing brackets a request is none."""
 _MAX_HEAD = 100 * 1024
 """Bytes of status line and headers that an answer may have, httpx2's own limit."""
 
@@ -48,7 +52,7 @@ class DirectTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request with a whole body; returns once the answer's head is there.
 
-        Raises httpx2's transport errors.
+        The extension `moments` says what is done on the way. Raises httpx2's transport errors.
         """
         start = _start_of(request)
         url = request.url
@@ -56,7 +60,10 @@ class DirectTransport(httpx2.AsyncBaseTransport):
         origin = (url.scheme, url.host, port)
         connection = await self._take(origin) or await self._open(origin)
         try:
-            await connection.send(start, request.content)
+            moments: Moments = request.extensions.get("moments") or Moments()
+            await connection.send(start, request.content, moments.ready)
+            if moments.sent is not None:
+                await moments.sent()
             answer = await connection.head()
         except BaseException:
             await connection.close()
@@ -151,11 +158,15 @@ class _Connection:
     answer: _Answer = field(factory=_Answer)
     idle_until: float = 0.0
 
-    async def send(self, head: bytes, body: bytes) -> None:
+    async def send(self, head: bytes, body: bytes, ready: Callable[[], None] | None) -> None:
         self.answer = _Answer()
+        held = _HELD_BACK if ready is not None else 0
         try:
             await self.stream.send(head)
-            await self.stream.send(body)
+            await self.stream.send(memoryview(body)[: len(body) - held])  # type: ignore[arg-type]  # any buffer will do, and saves a copy
+            if ready is not None:
+                ready()
+                await self.stream.send(body[-held:])
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             # A server may refuse a body before it has read it; what it says is worth more.
             if not await self._answered():

@@ -12,7 +12,7 @@ import anyio
 import attrs
 
 from . import apis
-from .connections import Connections, clean, translated
+from .connections import Connections, Moments, clean, translated
 from .errors import ProviderError, response_error
 from .sse import SseParser
 
@@ -64,9 +64,15 @@ class Transport:
     ) -> None:
         await self._connections.aclose()
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> httpx2.Response:
+    async def post(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        moments: Moments,
+    ) -> httpx2.Response:
         """Send a body and return once the answer's head is there. Raises httpx2's errors."""
-        return await self._connections.post(url, headers, body)
+        return await self._connections.post(url, headers, body, moments)
 
 
 async def send(
@@ -78,6 +84,8 @@ async def send(
     info: RequestInfo,
     on_response: OnResponse | None = None,
     on_delta: OnDelta | None = None,
+    ready: Callable[[], None] | None = None,
+    sent: Callable[[], Awaitable[None]] | None = None,
     clock_ms: Callable[[], int],
 ) -> AssistantMessage:
     """Send one request and return the whole answer.
@@ -85,6 +93,8 @@ async def send(
     `headers` are those of `request_headers`, as the caller's plugins left them. `on_response` gets
     status and headers (lower-case names) of every answer before its body is read, `on_delta` each
     piece of an answer as it arrives; time they take is not counted as the provider's silence.
+    `ready` is called before the request's last bytes go out: what it raises passes, and the request
+    is never completed. `sent` is awaited when they have gone.
 
     Raises ProviderError for anything but a whole answer; `partial` is then what had come.
     Cancellation closes the connection and goes on up.
@@ -99,7 +109,7 @@ async def send(
         clock_ms=clock_ms,
     )
     try:
-        await exchange.run(body, headers)
+        await exchange.run(body, headers, Moments(ready, sent))
     except ProviderError as error:
         # The client's own errors quote headers: they are no cause to be printed.
         raise exchange.explained(error, headers) from None
@@ -122,12 +132,12 @@ class _Exchange:
     started: bool = False
     watch: anyio.CancelScope = attrs.field(factory=anyio.CancelScope)
 
-    async def run(self, body: bytes, headers: Mapping[str, str]) -> None:
+    async def run(self, body: bytes, headers: Mapping[str, str], moments: Moments) -> None:
         url = apis.api_for(self.model.api).url(self.model)
         with self.watch:
             self._wind(self.transport.first_byte_timeout)
             try:
-                response = await self.transport.post(url, headers, body)
+                response = await self.transport.post(url, headers, body, moments)
                 try:
                     await self._read(response)
                 except BaseException:
