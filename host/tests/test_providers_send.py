@@ -58,7 +58,7 @@ class Client:
         self.heads = []
         self.deltas = []
 
-    async def ask(self, body=None, *, on_delta=None, secret=KEY):
+    async def ask(self, body=None, *, on_delta=None, secret=KEY, ready=None, sent=None):
         info = RequestInfo(f"req-{len(self.bodies)}", 0, "turn", "sim", self.api, "m", 1)
         self.bodies.append(body or body_of(self.api, self.model, self.history))
         message = await send(
@@ -69,6 +69,8 @@ class Client:
             info=info,
             on_response=self.see,
             on_delta=on_delta or self.take,
+            ready=ready,
+            sent=sent,
             clock_ms=lambda: 1_000,
         )
         self.history.append(message)
@@ -516,6 +518,54 @@ async def test_a_request_after_the_server_closed_its_idle_connection_goes_throug
         await client.ask()
         await anyio.sleep(0.02)  # the close has to reach this end
         assert (await client.ask()).content == (Text("hi"),)
+
+
+async def test_a_connection_that_is_closed_as_it_is_taken_up_is_replaced_and_nothing_done_twice():
+    """The race that no look at the socket can win: no word of an answer, so it is sent again."""
+    data = CHUNK % b'"stop"' + b"data: [DONE]\n\n"
+    head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    head += f"content-length: {len(data)}\r\n\r\n"
+    accepted = []
+
+    async def serve(stream):
+        accepted.append(stream)
+        await stream.send(head.encode() + data)
+        if len(accepted) == 1:
+            await stream.receive()  # the second request begins to arrive, and the server hangs up
+            return
+        await stream.receive()
+
+    done = []
+
+    async def sent():
+        done.append("sent")
+
+    async with listening(serve) as url, Transport() as transport:
+        client = Client(CHAT, url, transport)
+        await client.ask()
+        moments = {"ready": lambda: done.append("ready"), "sent": sent}
+        assert (await client.ask(**moments)).content == (Text("hi"),)
+    assert len(accepted) == 2
+    assert done == ["ready", "sent"]
+
+
+async def test_a_connection_is_not_taken_up_when_its_server_said_it_would_be_gone():
+    data = CHUNK % b'"stop"' + b"data: [DONE]\n\n"
+    head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nkeep-alive: timeout=1, max=9\r\n"
+    head += f"content-length: {len(data)}\r\n\r\n"
+    accepted = []
+
+    async def serve(stream):
+        accepted.append(stream)
+        await stream.send(head.encode() + data)
+        await stream.receive()
+
+    async with listening(serve) as url, Transport() as transport:
+        client = Client(CHAT, url, transport)
+        await client.ask()
+        await anyio.sleep(0.01)
+        await client.ask()
+    assert len(accepted) == 2
 
 
 @pytest.mark.parametrize(

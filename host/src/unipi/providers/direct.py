@@ -16,7 +16,7 @@ import anyio
 import httptools
 import httpx2
 from anyio.abc import SocketAttribute
-from attrs import define, field
+from attrs import define, evolve, field
 
 from .connections import Moments
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _READ_SIZE = 65_536
 _CLOSE_SECONDS = 1.0
+_KEEP = re.compile(rb"timeout=(\d{1,6})")
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(rb"[^\x00\r\n]*")
 _HELD_BACK = 2
 """Bytes of a body that wait for `ready`: without its closing brackets a request is none."""
 _MAX_HEAD = 100 * 1024
@@ -58,17 +61,36 @@ class DirectTransport(httpx2.AsyncBaseTransport):
         url = request.url
         port = url.port or (443 if url.scheme == "https" else 80)
         origin = (url.scheme, url.host, port)
-        connection = await self._take(origin) or await self._open(origin)
+        moments = _Once(request.extensions.get("moments") or Moments())
+        idle = await self._take(origin)
+        if idle is not None:
+            try:
+                return await self._exchange(idle, origin, start, request.content, moments)
+            except httpx2.TransportError:
+                if idle.answer.heard:
+                    raise
+                # The server closed it while we took it up: no word of an answer, so the request
+                # goes out again on a connection of its own (RFC 9112, 9.3.1).
+        fresh = await self._open(origin)
+        return await self._exchange(fresh, origin, start, request.content, moments)
+
+    async def _exchange(
+        self,
+        connection: _Connection,
+        origin: tuple[str, str, int],
+        start: bytes,
+        content: bytes,
+        moments: _Once,
+    ) -> httpx2.Response:
         try:
-            moments: Moments = request.extensions.get("moments") or Moments()
-            await connection.send(start, request.content, moments.ready)
-            if moments.sent is not None:
-                await moments.sent()
+            await connection.send(start, content, moments.ready)
+            await moments.sent()
             answer = await connection.head()
         except BaseException:
             await connection.close()
             raise
-        body = _Body(connection, self._idle.setdefault(origin, []), self._keep_alive)
+        keep = min(self._keep_alive, answer.keep_alive_seconds)
+        body = _Body(connection, self._idle.setdefault(origin, []), keep)
         return httpx2.Response(answer.status, headers=answer.headers, stream=body)
 
     async def _take(self, origin: tuple[str, str, int]) -> _Connection | None:
@@ -107,12 +129,30 @@ class DirectTransport(httpx2.AsyncBaseTransport):
                 await waiting.pop().close()
 
 
+class _Once:
+    """A request's moments, each of which comes once, though the request may go out twice."""
+
+    def __init__(self, moments: Moments) -> None:
+        self._moments = moments
+
+    def ready(self) -> None:
+        ready, self._moments = self._moments.ready, evolve(self._moments, ready=None)
+        if ready is not None:
+            ready()
+
+    async def sent(self) -> None:
+        sent, self._moments = self._moments.sent, evolve(self._moments, sent=None)
+        if sent is not None:
+            await sent()
+
+
 class _Answer:
     """What httptools tells of one answer: the parser's callbacks, and what they gathered."""
 
     def __init__(self) -> None:
         self.headers: list[tuple[bytes, bytes]] = []
         self.status = 0
+        self.heard = False
         self.begun = False
         self.complete = False
         self.keep_alive = False
@@ -120,6 +160,7 @@ class _Answer:
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> None:
+        self.heard = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -130,6 +171,14 @@ class _Answer:
         """Whether neither a length nor chunks say where the body ends (RFC 9112, 6.3)."""
         names = {name.lower() for name, _ in self.headers}
         return not names & {b"content-length", b"transfer-encoding"}
+
+    @property
+    def keep_alive_seconds(self) -> float:
+        """How long the server says it keeps the connection, a second less; else no limit."""
+        for name, value in self.headers:
+            if name.lower() == b"keep-alive" and (found := _KEEP.search(value)):
+                return max(0.0, float(found[1]) - 1.0)
+        return float("inf")
 
     def on_message_begin(self) -> None:
         self.headers = []
@@ -158,15 +207,14 @@ class _Connection:
     answer: _Answer = field(factory=_Answer)
     idle_until: float = 0.0
 
-    async def send(self, head: bytes, body: bytes, ready: Callable[[], None] | None) -> None:
+    async def send(self, head: bytes, body: bytes, ready: Callable[[], None]) -> None:
         self.answer = _Answer()
-        held = _HELD_BACK if ready is not None else 0
+        held = min(_HELD_BACK, len(body))
         try:
             await self.stream.send(head)
             await self.stream.send(memoryview(body)[: len(body) - held])  # type: ignore[arg-type]  # any buffer will do, and saves a copy
-            if ready is not None:
-                ready()
-                await self.stream.send(body[-held:])
+            ready()
+            await self.stream.send(body[len(body) - held :])
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             # A server may refuse a body before it has read it; what it says is worth more.
             if not await self._answered():
@@ -257,10 +305,6 @@ class _Body(httpx2.AsyncByteStream):
             self.idle.append(self.connection)
         else:
             await self.connection.close()
-
-
-_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(rb"[^\x00\r\n]*")
 
 
 def _start_of(request: httpx2.Request) -> bytes:
