@@ -42,6 +42,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "F55 a_stream_that_dies_half_way_is_asked_again_with_the_same_bytes_and_leaves_no_trace",
         "F55 a_retry_waits_as_long_as_the_server_says",
     ),
+    "tests/test_field_providers.py": (
+        "F24 tokens_written_to_the_cache_are_charged_once",
+        "F25 answers_without_cache_figures_do_not_count_as_misses",
+        "F44 call_ids_of_another_provider_go_out_in_a_form_each_accepts",
+        "F45 signed_thinking_of_another_vendor_is_left_out_and_comes_back_with_its_maker",
+    ),
     "tests/test_field_whole.py": (
         "F21 argument_text_goes_back_as_it_came_and_the_tool_sees_its_value",
         "F36 a_full_disk_is_told_at_once_pauses_the_turn_and_is_made_good",
@@ -199,7 +205,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 REQUIRED = frozenset(
     f"F{n:02}" for n in (1, 2, 3, 4, 15, 16, 21, *range(35, 38), *range(39, 44), *range(46, 50))
-) | {f"F{n}" for n in range(52, 67)}
+) | {f"F{n}" for n in (24, 25, 44, 45, *range(52, 67))}
 
 
 @pytest.mark.parametrize("file", TESTS)

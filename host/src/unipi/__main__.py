@@ -18,7 +18,15 @@ def main() -> None:
         return
     from unipi.cli.main import cli
 
-    cli(prog_name="unipi")
+    try:
+        cli(prog_name="unipi")
+    except Exception:  # noqa: BLE001 - a crash is told as Python tells it, but without a key
+        import traceback
+
+        from unipi.redaction import scrub
+
+        sys.stderr.write(scrub(traceback.format_exc()))
+        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

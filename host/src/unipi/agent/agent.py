@@ -13,6 +13,7 @@ from unipi.hooks import acting_as
 from unipi.prefix.canonical import repair
 from unipi.prefix.ledger import Ledger, Reason
 from unipi.prefix.lineage import Item, Lineage
+from unipi.providers import SecretError
 from unipi_hookspecs import (
     AssistantMessage,
     BashMessage,
@@ -330,6 +331,18 @@ class Agent:
         if self._secret is None or self._secret[0] != self.model.name:
             self._secret = (self.model.name, await self._find_secret(self.model))
         return self._secret[1]
+
+    async def renew_secret(self) -> bool:
+        """Ask the key's source again; whether it gave another key than the one in use."""
+        held = self._secret
+        self._secret = None
+        try:
+            fresh = await self.secret()
+        except SecretError:
+            self._secret = held
+            return False
+        before = held[1] if held is not None else None
+        return fresh is not None and (before is None or fresh.reveal() != before.reveal())
 
     def policy_refusal(self) -> str | None:
         """A required plugin that is not there blocks every call (fail closed)."""

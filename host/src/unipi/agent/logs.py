@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unipi.redaction import scrub
+
 if TYPE_CHECKING:
     from unipi_hookspecs import Logger
 
@@ -48,6 +50,7 @@ def _bound(plugin: str) -> Logger:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.KeyValueRenderer(key_order=["level", "plugin", "event"]),
+            lambda _logger, _name, line: scrub(str(line)),
         ],
         plugin=plugin,
     )

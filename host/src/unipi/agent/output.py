@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from attrs import evolve
 
 from unipi.prefix.canonical import repair
+from unipi.redaction import scrub
 from unipi.session import SessionError
 from unipi.session.lines import encode
 from unipi_hookspecs import Image, Text, ToolOutput, ToolResultMessage
@@ -56,8 +57,9 @@ def bounded_content(
     repaired = tuple(_repaired(part) for part in content)
     if sum(_size(part) for part in repaired) <= MODEL_TEXT_LIMIT:
         return repaired, False
-    # The raw text, so that an artifact has the bytes as they came.
-    whole = bound("\n".join(part.text for part in content if isinstance(part, Text)), label=label)
+    # The raw text, so that an artifact has the bytes as they came, but for a key.
+    raw = "\n".join(part.text for part in content if isinstance(part, Text))
+    whole = bound(scrub(raw), label=label)
     return (Text(whole.text), *(part for part in content if isinstance(part, Image))), True
 
 
@@ -88,9 +90,9 @@ def without_copies(details: JSON, label: str, bound: Bound) -> JSON:
 
 
 def _repaired(part: UserContent) -> UserContent:
-    if not isinstance(part, Text) or part.text.isascii():
+    if not isinstance(part, Text):
         return part
-    text = repair(part.text)
+    text = scrub(part.text if part.text.isascii() else repair(part.text))
     return part if text is part.text else Text(text)
 
 

@@ -246,8 +246,11 @@ class Requester:
     async def _send(self, sealed: Sealed, info: RequestInfo) -> AssistantMessage:
         """Send until an attempt succeeds; the last bytes of the first wait for the disk."""
         agent = self._agent
+        renewed = False
         while True:
-            headers: Mapping[str, str] = request_headers(agent.model, await agent.secret(), info)
+            headers: Mapping[str, str] = request_headers(
+                agent.model, await agent.secret(), info, lineage=agent.session.id
+            )
             if agent.hooks.has("before_provider_headers"):
                 headers, _ = await agent.hooks.before_provider_headers(
                     BeforeProviderHeadersEvent(headers, info)
@@ -262,6 +265,10 @@ class Requester:
                 wait = (
                     self._retry.wait(info.attempt, error.retry_after) if error.retryable else None
                 )
+                if error.action == "authenticate" and not renewed:
+                    # A key that a command made may have run out; a new one is tried once.
+                    renewed = await agent.renew_secret()
+                    wait = 0.0 if renewed else None
                 if wait is None:
                     raise
                 text = f"{error}; the same request again in {wait:.1f} s"

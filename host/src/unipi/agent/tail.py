@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from unipi.prefix.canonical import repair
+from unipi.redaction import scrub
 from unipi_hookspecs import CustomMessage, SummaryMessage, Text
 
 if TYPE_CHECKING:
@@ -81,9 +82,10 @@ def _superseding(message: CustomMessage) -> str | Sequence[UserContent]:
 def repaired(content: str | Sequence[UserContent]) -> str | Sequence[UserContent]:
     """Content without lone surrogates, as it may enter the history."""
     if isinstance(content, str):
-        return repair(content)
+        return scrub(repair(content))
     return tuple(
-        evolve(part, text=repair(part.text)) if isinstance(part, Text) else part for part in content
+        evolve(part, text=scrub(repair(part.text))) if isinstance(part, Text) else part
+        for part in content
     )
 
 

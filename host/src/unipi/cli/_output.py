@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from unipi.redaction import scrub
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,14 +18,14 @@ def print_json(value: object) -> None:
     """Write one JSON document to standard output, indented, keys in the given order."""
     import orjson
 
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.write(scrub(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()) + "\n")
 
 
 def print_json_line(value: object) -> None:
     """Write one JSON object as one line and flush, so that a reader sees it at once."""
     import orjson
 
-    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    sys.stdout.write(scrub(orjson.dumps(value).decode()) + "\n")
     sys.stdout.flush()
 
 
@@ -59,7 +61,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
     Exit codes: 1 the work failed, 2 the command line or an input file is wrong, 130 interrupted.
     """
-    sys.stderr.write(f"unipi: {message}\n")
+    sys.stderr.write(f"unipi: {scrub(message)}\n")
     raise SystemExit(code)
 
 
@@ -70,6 +72,8 @@ def _is_number(value: object) -> bool:
 def _cell(value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, str):
+        return scrub(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)

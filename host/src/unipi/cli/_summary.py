@@ -9,6 +9,7 @@ from attrs import define, field
 
 from unipi.agent import Notice
 from unipi.cli._output import print_json_line
+from unipi.redaction import scrub
 from unipi_hookspecs import (
     EpochBoundaryEvent,
     MessageEndEvent,
@@ -70,7 +71,7 @@ class Summary:
     requests: int = 0
     prompt_tokens: int = 0
     read_tokens: int = 0
-    reported: bool = False
+    reported_tokens: int = 0
     cost: float = 0.0
     boundaries: list[Boundary] = field(factory=list)
 
@@ -78,8 +79,9 @@ class Summary:
         if isinstance(event, ProviderResponseEndEvent) and event.usage is not None:
             self.requests += 1
             self.prompt_tokens += event.usage.prompt
-            self.reported = self.reported or event.usage.cache_read is not None
-            self.read_tokens += event.usage.cache_read or 0
+            if event.usage.cache_read is not None:  # the others say nothing, which is no miss
+                self.reported_tokens += event.usage.prompt
+                self.read_tokens += event.usage.cache_read
             self.cost += event.usage.cost.total if event.usage.cost else 0.0
         elif isinstance(event, EpochBoundaryEvent):
             self.boundaries.append(event.boundary)
@@ -87,10 +89,8 @@ class Summary:
 
     @property
     def share(self) -> float | None:
-        """Tokens read from the cache over prompt tokens; None where the provider is silent."""
-        if not self.reported or not self.prompt_tokens:
-            return None
-        return self.read_tokens / self.prompt_tokens
+        """Tokens read over prompt tokens, of the answers that report it; None where none does."""
+        return self.read_tokens / self.reported_tokens if self.reported_tokens else None
 
     def begin(self, session: Session, model: Model) -> None:
         self.voice.begin(session, model)
@@ -139,7 +139,7 @@ class JsonLines:
                 "exit_code": code,
                 "requests": summary.requests,
                 "prompt_tokens": summary.prompt_tokens,
-                "cache_read_tokens": summary.read_tokens if summary.reported else None,
+                "cache_read_tokens": summary.read_tokens if summary.reported_tokens else None,
                 "read_share": summary.share,
                 "cost": summary.cost,
                 "epochs": len(summary.boundaries),
@@ -196,8 +196,9 @@ class PlainText:
     ) -> None:
         self._close_line()
         share = "not reported" if summary.share is None else f"{summary.share:.1%}"
+        many = "" if summary.requests == 1 else "s"
         self._aside(
-            f"{summary.requests} requests, {summary.prompt_tokens:,} prompt tokens, "
+            f"{summary.requests} request{many}, {summary.prompt_tokens:,} prompt tokens, "
             f"{share} read from cache, ${summary.cost:.4f}"
         )
         avoidable = [b for b in summary.boundaries if b.avoidable]
@@ -228,6 +229,7 @@ class PlainText:
 
 def printable(text: str) -> str:
     """Text from outside without the control characters that could drive a terminal."""
+    text = scrub(text)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unipi.cli._output import fail
+from unipi.redaction import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +201,7 @@ def _execute(
     try:
         return anyio.run(main, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except failures as error:
-        sys.stderr.write(f"unipi: {error}\n")
+        sys.stderr.write(f"unipi: {scrub(str(error))}\n")
         return 1
 
 

@@ -74,7 +74,7 @@ def show(file: str, *, as_json: bool) -> None:
         return
     for key, value in _head(session).items():
         if key != "damages":
-            click.echo(f"{key}: {_printable(str(value))}")
+            click.echo(f"{key}: {'-' if value is None else _printable(str(value))}")
     for item in session.context():
         click.echo(f"{item.entry_id}  {item.message.role:<13} {_words(item.message)}")
     for line in left_out:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unipi.redaction import scrub
+
 from ._types import Failure, FailureKind, PluginStats
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def describe(error: BaseException) -> str:
     """`TypeName: first line of the message`, whatever the exception's own `__str__` does."""
     name = type(error).__name__
     try:
-        text = str(error).strip()
+        text = scrub(str(error).strip())  # before it is cut, which might leave half a key
     except Exception:  # noqa: BLE001 - a plugin's exception may fail to print itself
         text = "(its message cannot be shown)"
     line = text.splitlines()[0][:_LONGEST_TEXT] if text else ""

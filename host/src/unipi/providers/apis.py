@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unipi.redaction import guard
+
 from .anthropic_messages import AnthropicMessages
+from .connections import is_secret_header
+from .dialects import affinity_headers
 from .openai_chat import OpenAIChat
 
 if TYPE_CHECKING:
@@ -35,10 +39,13 @@ def api_for(name: str) -> ProviderApi:
         ) from None
 
 
-def request_headers(model: Model, secret: Secret | None, info: RequestInfo) -> dict[str, str]:
+def request_headers(
+    model: Model, secret: Secret | None, info: RequestInfo, *, lineage: str = ""
+) -> dict[str, str]:
     """The headers of one request; those of the model go before ours.
 
-    `x-client-request-id` carries the request's id, so that a proxy's log can be joined.
+    `x-client-request-id` carries the request's id, so that a proxy's log can be joined; `lineage`
+    is the session's routing key, sent where the dialect has a header for it.
     """
     headers = {
         "content-type": "application/json",
@@ -47,6 +54,10 @@ def request_headers(model: Model, secret: Secret | None, info: RequestInfo) -> d
         "user-agent": "unipi",
         **api_for(model.api).auth_headers(secret),
         "x-client-request-id": info.request_id,
+        **affinity_headers(model, lineage),
     }
-    headers.update({name.lower(): value for name, value in model.headers.items()})
+    for name, value in model.headers.items():
+        headers[name.lower()] = value
+        if is_secret_header(name):
+            guard(value.removeprefix("Bearer "))
     return headers

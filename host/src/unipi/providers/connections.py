@@ -133,7 +133,7 @@ def translated(error: Exception, model: Model, *, mid_stream: bool) -> ProviderE
     """What an error of the HTTP client means; None for one that is not its own."""
     import httpx2
 
-    address = _shown(model.base_url)
+    address = shown_address(model.base_url)
     if isinstance(error, httpx2.TimeoutException):
         return ProviderError("timeout", f"no connection to {address} in time")
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
@@ -155,7 +155,7 @@ def translated(error: Exception, model: Model, *, mid_stream: bool) -> ProviderE
     return None
 
 
-def _shown(address: str) -> str:
+def shown_address(address: str) -> str:
     """An address without what may be a credential in it."""
     scheme, mark, rest = address.partition("://")
     host, slash, path = rest.partition("/")

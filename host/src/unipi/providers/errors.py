@@ -30,6 +30,11 @@ ErrorKind: TypeAlias = Literal[
     "cancelled",
 ]
 
+Action: TypeAlias = Literal["retry", "compact", "authenticate", "fail"]
+"""What helps: the same bytes again; a shorter history; another key; nothing the host can do."""
+
+_HELPS: Mapping[ErrorKind, Action] = {"overflow": "compact", "auth": "authenticate"}
+
 MAX_TEXT = 500
 """Characters of a foreign text that an error quotes."""
 
@@ -64,6 +69,11 @@ class ProviderError(Exception):
         self.retry_after = retry_after
         self.request_id = request_id
         self.partial = partial
+
+    @property
+    def action(self) -> Action:
+        """What the loop does about it; one that may be retried is never anything else."""
+        return "retry" if self.retryable else _HELPS.get(self.kind, "fail")
 
     def __str__(self) -> str:
         status = f" (HTTP {self.status})" if self.status is not None else ""
@@ -112,6 +122,9 @@ _OVERFLOW = re.compile(
     r"prompt is too long"
     r"|exceed context limit"
     r"|maximum context length"
+    r"|maximum prompt length"
+    r"|longer than the model's context length"
+    r"|exceeds the context length"
     r"|exceeds the context window"
     r"|exceeds the available context size"
     r"|context[_ ]length[_ ]exceeded"

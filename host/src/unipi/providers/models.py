@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from unipi_hookspecs import Model, Prices
 
 from .api import has_trait
+from .dialects import DIALECTS, dialect_of, effort_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,20 +55,24 @@ def _anthropic(
     )
 
 
-def _openai(model_id: str, prices: Prices) -> Model:
-    # Above 272k tokens input costs twice as much, so that the host's window ends there.
+def _chat(
+    provider: str, model_id: str, prices: Prices, *, minimum: int = 1_024, pictures: bool = True
+) -> Model:
+    # OpenAI's input costs twice as much above 272k tokens: its dialect's window ends there.
+    dialect = DIALECTS[provider]
     return Model(
-        provider="openai",
+        provider=provider,
         id=model_id,
         api="openai-chat-completions",
-        base_url="https://api.openai.com/v1",
-        context_window=272_000,
+        base_url=dialect.base_url,
+        context_window=dialect.context_window,
         max_tokens=64_000,
         reasoning=True,
-        input=("text", "image"),
+        input=("text", "image") if pictures else ("text",),
+        min_cache_tokens=minimum,
         prices=prices,
-        dialect="openai",
-        api_key_env="OPENAI_API_KEY",
+        dialect=provider,
+        api_key_env=dialect.api_key_env,
     )
 
 
@@ -93,20 +98,30 @@ MODELS: Mapping[str, Model] = {
             max_tokens=64_000,
             dialect="budget-thinking",
         ),
-        _openai("gpt-6.1-sol", _prices(fresh=2.0, output=10.0, read=0.10, write=2.5, long=5.0)),
-        _openai("gpt-6-luna", _prices(fresh=0.10, output=0.50, read=0.01, write=0.125, long=0.25)),
-        Model(
-            provider="deepseek",
-            id="deepseek-v4-pro",
-            api="openai-chat-completions",
-            base_url="https://api.deepseek.com/v1",
-            context_window=128_000,
-            max_tokens=64_000,
-            reasoning=True,
-            min_cache_tokens=0,  # whole prefix units instead of a minimum (Context Caching guide)
-            prices=_prices(fresh=1.32, output=3.96, read=0.044, write=0.0),
-            dialect="deepseek",
-            api_key_env="DEEPSEEK_API_KEY",
+        _chat(
+            "openai",
+            "gpt-6.1-sol",
+            _prices(fresh=2.0, output=10.0, read=0.10, write=2.5, long=5.0),
+        ),
+        _chat(
+            "openai",
+            "gpt-6-luna",
+            _prices(fresh=0.10, output=0.50, read=0.01, write=0.125, long=0.25),
+        ),
+        _chat(
+            "deepseek",
+            "deepseek-v4-pro",
+            _prices(fresh=1.32, output=3.96, read=0.044, write=0.0),
+            minimum=0,  # whole prefix units instead of a minimum (Context Caching guide)
+            pictures=False,
+        ),
+        # Neither publishes a minimum; writes are listed nowhere, so they cost what input costs.
+        _chat("xai", "grok-4.7", _prices(fresh=2.0, output=6.0, read=0.50, write=2.0), minimum=0),
+        _chat(
+            "mistral",
+            "mistral-large-4",
+            _prices(fresh=0.70, output=2.10, read=0.07, write=0.70),
+            minimum=0,
         ),
     )
 }
@@ -146,7 +161,48 @@ def anthropic_thinking(model: Model, level: ThinkingLevel, max_tokens: int) -> d
 
 def chat_effort(model: Model, level: ThinkingLevel) -> str | None:
     """The `reasoning_effort` of a thinking level on Chat Completions; None for "off"."""
-    return None if level == "off" or not model.reasoning else level
+    return effort_of(dialect_of(model), level) if model.reasoning else None
+
+
+_LEVELS: tuple[ThinkingLevel, ...] = ("minimal", "low", "medium", "high", "xhigh")
+
+
+def thinking_levels(model: Model) -> Mapping[str, str]:
+    """What each thinking level sends for a model; levels that send nothing are left out."""
+    sent: dict[str, str] = {}
+    for level in _LEVELS:
+        if model.api != "anthropic-messages":
+            said = chat_effort(model, level)
+        elif not model.reasoning:
+            said = None
+        elif has_trait(model, "budget-thinking"):
+            said = f"{_BUDGETS[level]} tokens"
+        else:
+            said = _EFFORTS[level]
+        if said is not None:
+            sent[level] = said
+    return sent
+
+
+def assumed(name: str) -> Model | None:
+    """A model that nobody has described, of a provider that serves any: `ollama/qwen3`.
+
+    Its window is the dialect's cautious guess; None for a name of any other provider.
+    """
+    provider, _, model_id = name.partition("/")
+    dialect = DIALECTS.get(provider)
+    if dialect is None or not dialect.any_model or not model_id:
+        return None
+    return Model(
+        provider,
+        model_id,
+        api="openai-chat-completions",
+        base_url=dialect.base_url,
+        context_window=dialect.context_window,
+        min_cache_tokens=0,
+        dialect=provider,
+        api_key_env=dialect.api_key_env,
+    )
 
 
 class ModelError(Exception):
@@ -156,6 +212,7 @@ class ModelError(Exception):
 def find_model(name: str, models: Mapping[str, Model] = MODELS) -> Model:
     """Find a model by `provider/id`, or by the id alone where one provider has it.
 
+    A provider that serves any model (a gateway, a server of one's own) is taken at its word.
     Raises ModelError.
     """
     found = models.get(name)
@@ -164,6 +221,8 @@ def find_model(name: str, models: Mapping[str, Model] = MODELS) -> Model:
     by_id = [model for model in models.values() if model.id == name]
     if len(by_id) == 1:
         return by_id[0]
+    if not by_id and (guess := assumed(name)) is not None:
+        return guess
     import difflib
 
     known = sorted(models)

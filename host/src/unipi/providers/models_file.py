@@ -5,12 +5,14 @@
                               "base_url": "http://127.0.0.1:8080/v1"}},
       "models": {
         "local/qwen": {"context_window": 32768},
+        "ollama/qwen3": {},
         "anthropic/claude-opus-5-5": {"prices": {"input": 3.5}}
       }
     }
 
-Members are the fields of `Model`. A model starts from the built-in one of its name, then its
-provider's members, then its own; `prices` are laid over each other field by field.
+Members are the fields of `Model`. A model starts from the built-in one of its name (or from what is
+known of its provider: see `dialects`), then its provider's members, then its own; `prices` are laid
+over each other field by field.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import attrs
 
 from unipi_hookspecs import Model, Prices
 
+from .dialects import DIALECTS
 from .models import MODELS
 
 if TYPE_CHECKING:
@@ -88,7 +91,7 @@ class _Reader:
     ) -> Model:
         if base is None:
             provider, _, model_id = name.partition("/")
-            given = {**providers.get(provider, {}), **own}
+            given = {**_usual(provider), **providers.get(provider, {}), **own}
             if not provider or not model_id:
                 raise self._wrong(f"models.{name}", "must be named provider/id")
             for needed in ("api", "base_url"):
@@ -136,6 +139,20 @@ class _Reader:
 
     def _wrong(self, key: str, problem: str) -> ModelsFileError:
         return ModelsFileError(f"{self.path}: {key} {problem}")
+
+
+def _usual(provider: str) -> Mapping[str, object]:
+    """What is known of a provider by its name: where it is, its key, how it speaks."""
+    dialect = DIALECTS.get(provider)
+    if dialect is None:
+        return {}
+    return {
+        "api": "openai-chat-completions",
+        "base_url": dialect.base_url,
+        "context_window": dialect.context_window,
+        "dialect": dialect.name,
+        "api_key_env": dialect.api_key_env,
+    }
 
 
 def _is_text(value: object) -> bool:

@@ -1,8 +1,8 @@
 """The byte shape of OpenAI's Chat Completions API and of the servers that copy it.
 
-Dialect words: `openai` sends `prompt_cache_key` and `max_completion_tokens` (others get
-`max_tokens`); `deepseek` replays `reasoning_content` in every turn with tool calls (DeepSeek,
-Thinking Mode: a turn without it is refused), as an empty text where there was none.
+What differs from server to server is data: see `dialects`. Where reasoning is replayed it goes out
+with every turn that called a tool and no other (DeepSeek, Thinking Mode: such a turn without it is
+refused), as an empty text where there was none.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from unipi.prefix.canonical import string
 from unipi.prefix.wire import Head
 from unipi_hookspecs import AssistantMessage, Text, ToolResultMessage
 
-from .api import endpoint, has_trait
+from .api import endpoint
+from .dialects import dialect_of, wants_markers
 from .head import envelope
 from .history import is_left_out, is_native, left_out_calls, user_content
 from .models import chat_effort
 from .openai_chat_stream import ChatDecoder
 from .plain import image_note, takes_images
-from .tool_calls import arguments_text, wire_id
+from .tool_calls import arguments_text, exact_id, wire_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,22 +57,28 @@ class OpenAIChat:
 
     def head(self, spec: HeadSpec) -> Head:
         model = spec.model
-        official = has_trait(model, "openai")
+        dialect = dialect_of(model)
+        _check_options(spec)
+        marked = wants_markers(model)
         members: dict[str, JSON] = {
             "model": model.id,
             "stream": True,
-            "stream_options": {"include_usage": True},
-            "max_completion_tokens" if official else "max_tokens": spec.max_tokens,
-            "prompt_cache_key": spec.lineage if official and spec.lineage else None,
+            "stream_options": {"include_usage": True} if dialect.stream_options else None,
+            dialect.limit: spec.max_tokens,
+            dialect.cache_key or "prompt_cache_key": spec.lineage or None
+            if dialect.cache_key
+            else None,
             "reasoning_effort": chat_effort(model, spec.thinking),
         }
+        if marked:
+            members["cache_control"] = {"type": "ephemeral"}
         tools = b",".join(_tool(tool) for tool in spec.tools)
         system = "\n\n".join(text for text in spec.system if text)
         return Head(
             envelope(spec, members)
             + (b'"tools":[%b],' % tools if tools else b"")
             + b'"messages":['
-            + (b'{"role":"system","content":%b}' % string(system) if system else b""),
+            + (_system(system, marked=marked) if system else b""),
             leading=bool(system),
         )
 
@@ -85,7 +92,7 @@ class OpenAIChat:
         gone: frozenset[str] = frozenset()
         for message in messages:
             if isinstance(message, ToolResultMessage):
-                fragment = b"" if message.tool_call_id in gone else _result(message)
+                fragment = b"" if message.tool_call_id in gone else _result(message, model)
             elif isinstance(message, AssistantMessage):
                 gone = left_out_calls(message)
                 fragment = _assistant(message, model)
@@ -93,6 +100,25 @@ class OpenAIChat:
                 fragment = _user(message, model)
             found.append((1, fragment))
         return found
+
+
+def _check_options(spec: HeadSpec) -> None:
+    dialect = dialect_of(spec.model)
+    refused = sorted(dialect.refused & (spec.model.options.keys() | spec.options.keys()))
+    if refused:
+        raise ValueError(
+            f"model {spec.model.name}: {dialect.name} answers the option {refused[0]!r} with an "
+            "error; remove it from its options in models.json"
+        )
+
+
+def _system(text: str, *, marked: bool) -> bytes:
+    if not marked:
+        return b'{"role":"system","content":%b}' % string(text)
+    return (
+        b'{"role":"system","content":[{"type":"text","text":%b'
+        b',"cache_control":{"type":"ephemeral"}}]}' % string(text)
+    )
 
 
 def _tool(tool: ToolSpec) -> bytes:
@@ -127,12 +153,12 @@ def _text(text: str) -> bytes:
     return b'{"type":"text","text":%b}' % string(text)
 
 
-def _result(result: ToolResultMessage) -> bytes:
+def _result(result: ToolResultMessage, model: Model) -> bytes:
     text = "\n".join(
         block.text if isinstance(block, Text) else image_note(block) for block in result.content
     )
     return b'{"role":"tool","tool_call_id":%b,"content":%b}' % (
-        string(wire_id(result.tool_call_id)),
+        _id(result.tool_call_id, model),
         string(text),
     )
 
@@ -142,7 +168,7 @@ def _assistant(message: AssistantMessage, model: Model) -> bytes:
         return b""
     # One answer of this API is one string; several blocks come from another API.
     text = "\n\n".join(b.text for b in message.content if b.type == "text" and b.text)
-    calls = b",".join(_call(block) for block in message.content if block.type == "toolCall")
+    calls = b",".join(_call(block, model) for block in message.content if block.type == "toolCall")
     if not calls:
         return b'{"role":"assistant","content":%b}' % string(text) if text else b""
     return b'{"role":"assistant","content":%b%b,"tool_calls":[%b]}' % (
@@ -153,16 +179,21 @@ def _assistant(message: AssistantMessage, model: Model) -> bytes:
 
 
 def _reasoning(message: AssistantMessage, model: Model) -> bytes:
-    if not (model.reasoning and has_trait(model, "deepseek")):
+    if not (model.reasoning and dialect_of(model).replays_reasoning):
         return b""
     thoughts = (b.thinking for b in message.content if b.type == "thinking")
     text = "".join(thoughts) if is_native(message, model) else ""
     return b',"reasoning_content":%b' % string(text)
 
 
-def _call(call: ToolCall) -> bytes:
+def _id(call_id: str, model: Model) -> bytes:
+    length = dialect_of(model).call_id_length
+    return string(wire_id(call_id) if length is None else exact_id(call_id, length))
+
+
+def _call(call: ToolCall, model: Model) -> bytes:
     return b'{"id":%b,"type":"function","function":{"name":%b,"arguments":%b}}' % (
-        string(wire_id(call.id)),
+        _id(call.id, model),
         string(call.name),
         string(arguments_text(call)),
     )

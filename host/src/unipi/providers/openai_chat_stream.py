@@ -10,11 +10,12 @@ from unipi.prefix.canonical import compact, repair
 from unipi_hookspecs import AssistantMessage, Usage
 
 from .cost import cost_of
+from .dialects import dialect_of
 from .errors import ProviderError, stream_error
 from .parts import Part, as_count, as_list, as_object, as_text, finished, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from unipi_hookspecs import Model, RequestInfo, StopReason
 
@@ -145,13 +146,10 @@ class ChatDecoder:
         output = as_count(usage.get("completion_tokens"))
         if prompt is None and output is None:
             return None
-        details = as_object(usage.get("prompt_tokens_details"))
-        read = _first(
-            details.get("cached_tokens"),
-            usage.get("prompt_cache_hit_tokens"),
-            self._timings.get("cache_n"),
-        )
-        written = as_count(details.get("cache_write_tokens"))
+        dialect = dialect_of(self._model)
+        answer: dict[str, object] = {"usage": usage, "timings": self._timings}
+        read = _first_of(answer, dialect.cached)
+        written = _first_of(answer, dialect.written)
         counted = Usage(
             # Here the prompt counts everything; what is paid in full is the rest.
             input=max(0, (prompt or 0) - (read or 0) - (written or 0)),
@@ -165,8 +163,17 @@ class ChatDecoder:
         return attrs.evolve(counted, cost=cost_of(counted, self._model.prices))
 
 
-def _first(*values: object) -> int | None:
-    return next((n for n in map(as_count, values) if n is not None), None)
+def _first_of(answer: dict[str, object], places: Sequence[str]) -> int | None:
+    """The first count found, by the dotted names of its places."""
+    for place in places:
+        *parents, name = place.split(".")
+        node = answer
+        for parent in parents:
+            node = as_object(node.get(parent))
+        count = as_count(node.get(name))
+        if count is not None:
+            return count
+    return None
 
 
 def _error(error: object) -> ProviderError:

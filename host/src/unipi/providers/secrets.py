@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from unipi.redaction import guard
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,6 +34,7 @@ class Secret:
         if not value or not value.isascii() or not value.isprintable():
             raise SecretError("the key is empty or holds characters that no header can carry")
         self._value = value
+        guard(value)
 
     def reveal(self) -> str:
         return self._value

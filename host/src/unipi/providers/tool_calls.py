@@ -41,6 +41,14 @@ def wire_id(call_id: str) -> str:
     return f"call_{digest.hexdigest()}"
 
 
+def exact_id(call_id: str, length: int) -> str:
+    """The id that goes out where calls are named by exactly so many letters and digits."""
+    if len(call_id) == length and call_id.isascii() and call_id.isalnum():
+        return call_id
+    digest = hashlib.blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=20)
+    return digest.hexdigest()[:length]
+
+
 def read_arguments(text: str) -> tuple[Mapping[str, JSON], str | None, str | None]:
     """Read the source text of a call's arguments: `(arguments, arguments_text, problem)`.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, evolve
 
+from unipi.redaction import scrub_bytes
 from unipi_hookspecs import CustomMessage, Entry, SummaryMessage
 
 from .entries import message_from_fields, message_to_fields
@@ -382,6 +383,8 @@ class Session:
         if self.read_only:
             raise SessionError(f"{self._where()} is open read-only; fork it to go on")
         data = encode(line)
+        if line["type"] == "custom":  # messages were looked through at their own doors
+            data = scrub_bytes(data)
         if self._store is None:
             return data
         before = self.path

@@ -9,6 +9,7 @@ from unipi.sim.prompt import tokens_of
 from unipi.sim.rules import PROFILES, Profile
 from unipi.sim.script import Answer, Call, Fault, Part, Say, Script, Step, Think
 from unipi.sim.simulator import Recorded, Simulator, run_simulator
+from unipi.sim.tokens import Tokenizer
 
 __all__ = [
     "PROFILES",
@@ -25,6 +26,7 @@ __all__ = [
     "Simulator",
     "Step",
     "Think",
+    "Tokenizer",
     "run_simulator",
     "tokens_of",
 ]

@@ -3,7 +3,7 @@
 The server lives in a child process that ends when its standard input closes. The parent's death
 closes it too, whatever killed the parent, so that no server is left behind.
 
-As a command: `python -m unipi.sim.engine MODEL.gguf [CONTEXT [SLOTS]]` prints the address.
+As a command: `python -m unipi.sim.engine MODEL.gguf [CONTEXT [SLOTS [KEEP_MIB]]]` prints the address.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ def engine_available() -> str | None:
 
 @asynccontextmanager
 async def start_engine(
-    model_path: str | PathLike[str], ctx: int = 65_536, slots: int = 1
+    model_path: str | PathLike[str],
+    ctx: int = 65_536,
+    slots: int = 1,
+    *,
+    keep_mib: int = _PROMPT_CACHE_MIB,
 ) -> AsyncIterator[str]:
     """Run the engine for the length of a `with` block; gives its base URL, `http://127.0.0.1:PORT`.
 
@@ -53,6 +57,8 @@ async def start_engine(
         ctx: tokens of context over all slots.
         slots: sequences decoded at once. Each has a prefix cache of its own, and a free slot does
             not copy its neighbour's, so 1 is what gives exact figures.
+        keep_mib: host memory for prompts that a slot no longer holds; with 0 a slot knows only
+            the last one.
 
     Raises:
         EngineUnavailable: it is not installed, cannot load the model, or does not come up in 30 s.
@@ -62,7 +68,7 @@ async def start_engine(
     if reason := engine_available():
         raise EngineUnavailable(reason)
     process = await anyio.open_process(
-        [sys.executable, "-P", "-m", __name__, str(model_path), str(ctx), str(slots)],
+        [sys.executable, "-P", "-m", __name__, *map(str, (model_path, ctx, slots, keep_mib))],
         env={name: value for name, value in os.environ.items() if name.upper() in _PASSED_ON},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -110,7 +116,7 @@ async def _end(process: Process) -> None:
     await process.aclose()
 
 
-def serve(model_path: str, ctx: int, slots: int) -> None:
+def serve(model_path: str, ctx: int, slots: int, keep_mib: int) -> None:
     """Serve the model on a free loopback port, print the address, end when stdin closes."""
     import xllamacpp
 
@@ -122,7 +128,7 @@ def serve(model_path: str, ctx: int, slots: int) -> None:
     params.n_ctx = ctx
     params.n_parallel = slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
-    params.cache_ram_mib = _PROMPT_CACHE_MIB
+    params.cache_ram_mib = keep_mib
     params.use_jinja = True
     params.warmup = False
     params.ui = False
@@ -139,4 +145,6 @@ def serve(model_path: str, ctx: int, slots: int) -> None:
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    serve(arguments[0], *(int(value) for value in [*arguments[1:], "65536", "1"][:2]))
+    given = [int(value) for value in arguments[1:]]
+    ctx, slots, keep_mib = [*given, *(65_536, 1, _PROMPT_CACHE_MIB)[len(given) :]]
+    serve(arguments[0], ctx, slots, keep_mib)

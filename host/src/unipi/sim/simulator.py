@@ -16,13 +16,22 @@ from unipi.sim.prompt import size_of, tokens_in
 from unipi.sim.rules import PROFILES, Profile
 from unipi.sim.script import Answer, Call, Fault, Part, Say, Script, ScriptError, next_step
 from unipi.sim.shapes import dumps, load_object
+from unipi.sim.tokens import Tokenizer, token_blocks
 from unipi.sim.wire import Frame, Options, Parsed, Reply, WireApi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from unipi.sim.prompt import Block
+
 APIS: Mapping[str, WireApi] = {api.PATH: api for api in (anthropic, openai_chat)}
 MODELS_PATH = "/v1/models"
+# What the type files of anthropic 2.14 require of a listed model; an epoch stands for "unknown".
+_ANTHROPIC_MODEL = {
+    "type": "model",
+    "created_at": "1970-01-01T00:00:00Z",
+    "lifecycle": "active",
+}
 # What a cut or stalled stream begins with when its fault names no answer.
 _CUT_SHORT = Answer((Say("The beginning of an answer that is never finished."),))
 
@@ -121,9 +130,11 @@ class Simulator:
             do; otherwise they are refused.
         models: names served; None accepts any.
         keep_bodies: keep each request's raw body in `requests`.
+        tokens: counts in place of four bytes a token; for rules of the kind "prefix" alone, since
+            its tokens know no markers.
 
     Raises:
-        ValueError: ``profile`` is not known.
+        ValueError: ``profile`` is not known, or does not go with ``tokens``.
     """
 
     def __init__(
@@ -141,11 +152,14 @@ class Simulator:
         system_messages: bool = False,
         models: Sequence[str] | None = None,
         keep_bodies: bool = True,
+        tokens: Tokenizer | None = None,
     ) -> None:
         if isinstance(profile, str):
             if profile not in PROFILES:
                 raise ValueError(f"no cache profile {profile!r}; known: {', '.join(PROFILES)}")
             profile = PROFILES[profile]
+        if tokens is not None and profile.kind != "prefix":
+            raise ValueError(f"the cache profile {profile.name!r} needs the simulator's own tokens")
         self.requests: list[Recorded] = []
         self.clock: Timer = clock or Clock()
         self.options = Options(
@@ -161,6 +175,7 @@ class Simulator:
         self._repeat_last = repeat_last
         self._models = None if models is None else tuple(models)
         self._keep_bodies = keep_bodies
+        self._tokens = tokens
         self._cache = make_cache(profile)
         self._accepted = 0
         self._calls = 0
@@ -214,7 +229,10 @@ class Simulator:
             return _refusal(api, error, request_id)
         if isinstance(step, Fault) and (step.status is not None or step.drop):
             return self._fail(api, record, step, request_id)
-        hit = self._cache.look_up(parsed.prompt, record.at)
+        prompt = parsed.prompt
+        if self._tokens is not None:
+            prompt = attrs.evolve(prompt, blocks=token_blocks(self._tokens.prompt(parsed.request)))
+        hit = self._cache.look_up(prompt, record.at)
         self.requests.append(
             attrs.evolve(
                 record,
@@ -257,9 +275,14 @@ class Simulator:
                 named.append(part)
         return named
 
+    def _output(self, api: WireApi, parts: Sequence[Part]) -> Sequence[Block]:
+        if self._tokens is not None:
+            return token_blocks(self._tokens.answer(parts))
+        return api.output_blocks(parts) if parts else []
+
     def _make_reply(self, api: WireApi, parsed: Parsed, answer: Answer, hit: Hit) -> Reply:
         parts = api.sign(parsed, self._parts(answer.parts, api))
-        output_tokens = _output_tokens(api, parts)
+        output_tokens = tokens_in(size_of(self._output(api, parts)))
         window = self.options.context_window
         full = window is not None and hit.prompt + output_tokens > window
         return Reply(
@@ -283,7 +306,7 @@ class Simulator:
         reply = self._make_reply(api, parsed, answer, hit)
 
         def finished() -> None:
-            hit.finish(api.output_blocks(reply.parts) if reply.parts else [])
+            hit.finish(self._output(api, reply.parts))
 
         exchange = Exchange(
             200,
@@ -323,16 +346,13 @@ class Simulator:
     def _list_models(self, headers: Mapping[str, str]) -> Exchange:
         names = self._models if self._models is not None else ("sim",)
         if "anthropic-version" in headers:
-            models = [{"type": "model", "id": n, "display_name": n} for n in names]
+            models = [{**_ANTHROPIC_MODEL, "id": name, "display_name": name} for name in names]
             listing: dict[str, object] = {"data": models, "has_more": False}
+            listing |= {"first_id": next(iter(names), None), "last_id": next(reversed(names), None)}
         else:
             data = [{"id": n, "object": "model", "created": 0, "owned_by": "sim"} for n in names]
             listing = {"object": "list", "data": data}
         return Exchange(200, (), body=dumps(listing))
-
-
-def _output_tokens(api: WireApi, parts: Sequence[Part]) -> int:
-    return tokens_in(size_of(api.output_blocks(parts))) if parts else 0
 
 
 def _refusal(api: WireApi, error: ApiError, request_id: str) -> Exchange:
