@@ -43,7 +43,7 @@ def run(quick: bool) -> list[Claim]:
     ours: dict[str, list[tuple[list[float], list[float]]]] = {api.name: [] for api in apis}
     for _ in range(3 if quick else 5):
         naive.append(_naive(texts, every=40))
-        for api in apis:
+        for api in (*apis, *apis, *apis):  # a tenth of a second each: more of them, less noise
             ours[api.name].append(_grow(api, texts))
     claims = []
     for name, repetitions in ours.items():
