@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from unipi_hookspecs import (
     hookimpl,
 )
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 SCRIPT = [[Say(f"answer {n}")] for n in range(4)]
 
 
@@ -80,7 +81,7 @@ async def test_every_way_of_starting_a_run_builds_the_same_head(tmp_path: Path, 
     assert prefix_breaks(it.requests) == []
     assert it.sim.requests[5].body == it.sim.requests[6].body
     assert it.sim.requests[7].body == it.sim.requests[8].body
-    heads = {r.body[: r.body.index(b'"messages":[')] for r in it.sim.requests}
+    heads = {re.split(rb'"(?:messages|input)":\[', r.body)[0] for r in it.sim.requests}
     assert len(heads) == 1
     assert all(b"Always answer in verse." in r.body for r in it.sim.requests)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,13 @@ from unipi.sim import Call, Say
 from unipi.testing import lab, prefix_breaks
 from unipi_hookspecs import CustomMessage, StartWith, Tool, UserMessage, hookimpl
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 SCRIPT = [[Say(f"answer {n}")] for n in range(12)]
 RECORD = AgentOptions(policy="record")
 
 
 def heads(requests) -> list[bytes]:
-    return [r.body[: r.body.index(b'"messages":[')] for r in requests]
+    return [re.split(rb'"(?:messages|input)":\[', r.body)[0] for r in requests]
 
 
 class Clocked:
@@ -51,10 +52,9 @@ async def test_a_clock_in_the_system_prompt_is_refused_and_its_plugin_named_once
     for before, now in zip(it.requests, it.requests[1:], strict=False):
         assert now.cached_tokens >= before.prompt_tokens // 128 * 128
     assert b"12:00:00 + 61 s" in it.requests[0].body
-    assert (
-        b"12:00:00 + 61 s"
-        not in it.requests[0].parsed.get("system", [{}])[0].get("text", "").encode()
-    )
+    first = it.requests[0].parsed
+    assert "12:00:00 + 61 s" not in first.get("system", [{}])[0].get("text", "")
+    assert "12:00:00 + 61 s" not in first.get("instructions", "")
 
 
 @pytest.mark.parametrize("api", APIS)

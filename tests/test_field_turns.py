@@ -24,7 +24,7 @@ from unipi_hookspecs import (
     hookimpl,
 )
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 FAST = AgentOptions(retry=RetryPolicy(base=0.01, cap=0.02))
 
 

@@ -20,7 +20,7 @@ from unipi.testing import lab, prefix_breaks
 from unipi.testing.lab import PROFILES
 from unipi_hookspecs import Text, Tool, ToolOutput, ToolResultMessage, UserMessage, hookimpl
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 LIMIT = 65_536
 MB = 1_000_000
 
@@ -74,7 +74,7 @@ async def test_argument_text_goes_back_as_it_came_and_the_tool_sees_its_value(
     async with lab(tmp_path, script, plugins=[("notes", tools)], api=api) as it:
         await it.agent.prompt("go")
         await it.agent.prompt("go on")
-    carried = json.dumps(ARGUMENTS, ensure_ascii=False) if "chat" in api else SQUEEZED
+    carried = json.dumps(ARGUMENTS, ensure_ascii=False) if "openai" in api else SQUEEZED
     for request in it.requests[1:]:
         assert carried.encode() in request.body
     assert prefix_breaks(it.requests) == []

@@ -39,7 +39,7 @@ from unipi_hookspecs import (
     hookimpl,
 )
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 SETTINGS = settings(
     max_examples=60,
     deadline=None,
@@ -333,11 +333,13 @@ class Writer(Plugin):
 
     @hookimpl
     def before_provider_request(self, event):
-        extra = (
-            {"role": "system", "content": "Be brief."}
-            if event.payload.system[0].get("role")
-            else {"type": "text", "text": "Be brief."}
-        )
+        first, extra = event.payload.system[0], "Be brief."
+        if not isinstance(first, str):
+            extra = (
+                {"role": "system", "content": extra}
+                if first.get("role")
+                else {"type": "text", "text": extra}
+            )
         return evolve(event.payload, system=[*event.payload.system, extra])
 
 
@@ -347,9 +349,16 @@ class Patcher(Plugin):
     @hookimpl
     def before_provider_request(self, event):
         *before, last = event.payload.messages
-        if last["role"] != "user" or not isinstance(last["content"], str):
+        if last.get("role") != "user":
             return None
-        changed = {**last, "content": f"{last['content']} (patched {self.next()})"}
+        content = last["content"]
+        if isinstance(content, str):
+            content = f"{content} (patched {self.next()})"
+        elif content[0]["type"] == "input_text":
+            content = [{**content[0], "text": f"{content[0]['text']} (patched {self.next()})"}]
+        else:
+            return None
+        changed = {**last, "content": content}
         return evolve(event.payload, messages=[*before, changed])
 
     @hookimpl
@@ -574,10 +583,15 @@ def check_verbatim(played: Play) -> None:
     calls = [p for p in played.scripted if isinstance(p, Written)]
     body = played.sim.requests[-1].body
     texts = {call.text for call in calls} | {"{}"}
-    for message in json.loads(body)["messages"]:
-        if message["role"] == "assistant" and played.api == APIS[1]:
+    request = json.loads(body)
+    for message in request.get("messages") or request["input"]:
+        if message.get("type") == "function_call":
+            assert message["arguments"] in texts
+        elif message.get("type") == "reasoning":
+            assert {part["text"] for part in message["summary"]} <= said
+        elif message.get("role") == "assistant" and played.api == APIS[1]:
             assert {c["function"]["arguments"] for c in message.get("tool_calls", ())} <= texts
-        elif message["role"] == "assistant":
+        elif message.get("role") == "assistant":
             for block in message["content"]:
                 assert block.get("text", block.get("thinking")) in said
     inputs = (b"{}}", *(call.compact.encode() + b"}" for call in calls))

@@ -14,7 +14,7 @@ from unipi.sim import Call, Fault, Say, Simulator, run_simulator
 
 KEY = "sk-planted-7f3a9c51e2d84b60"
 SECOND = "planted-header-0c2f6e9d41"
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 SPY = """
 from unipi_hookspecs import *
 

@@ -11,7 +11,9 @@ from unipi.sim import Say, Simulator
 from unipi.testing import lab, prefix_breaks
 
 
-@pytest.mark.parametrize("api", ["anthropic-messages", "openai-chat-completions"])
+@pytest.mark.parametrize(
+    "api", ["anthropic-messages", "openai-chat-completions", "openai-responses"]
+)
 async def test_the_first_request_of_a_fork_extends_the_last_of_its_session(
     tmp_path: Path, api: str
 ) -> None:

@@ -21,7 +21,7 @@ from unipi_hookspecs import (
     hookimpl,
 )
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 SCRIPT = [[Say(f"answer {n}")] for n in range(8)]
 
 

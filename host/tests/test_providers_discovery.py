@@ -50,7 +50,9 @@ async def fails(url: str, **options: float) -> ProviderError:
     return caught.value
 
 
-@pytest.mark.parametrize("api", ["anthropic-messages", "openai-chat-completions"])
+@pytest.mark.parametrize(
+    "api", ["anthropic-messages", "openai-chat-completions", "openai-responses"]
+)
 async def test_a_server_s_models_are_listed_by_id(api):
     async with Simulator([], models=["b", "a"]).serve() as url:
         found = await discover(model(url, api), Secret(KEY))

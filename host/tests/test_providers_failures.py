@@ -7,6 +7,7 @@ bytes under the same id; whatever happened, the session goes on and the prefix h
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import get_args
 
 import anyio
@@ -22,7 +23,7 @@ from unipi.testing import lab, prefix_breaks
 from unipi.testing.lab import host, model
 from unipi_hookspecs import AssistantMessage, ProviderRequestSealedEvent, ToolCall
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 FAST = AgentOptions(retry=RetryPolicy(attempts=3, base=0.001, cap=0.002), wants_bodies=True)
 LONG = Answer([Say("I shall now"), Call("read", {"path": "a" * 60})], chunk=3)
 
@@ -76,6 +77,8 @@ ROWS = (
     status(400, "overflow", "compact", code="context_length_exceeded", api=APIS[1]),
     status(500, "overflow", "compact", WINDOW),
     status(429, "quota", "fail", code="insufficient_quota", api=APIS[1]),
+    status(400, "overflow", "compact", code="context_length_exceeded", api=APIS[2]),
+    status(429, "quota", "fail", code="insufficient_quota", api=APIS[2]),
     status(429, "quota", "fail", "You exceeded your current quota, please check your plan"),
     status(500, "server", "fail", headers={"x-should-retry": "false"}),
     # Errors inside a stream that began well.
@@ -215,6 +218,13 @@ def test_waits_grow_are_jittered_and_bounded_and_the_server_s_word_goes_first():
 # ---- before anything has come
 
 
+def whole_body(data: bytes) -> bytes:
+    """The body of the request that `data` begins with, once all of it is there."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: *(\d+)", head)
+    return body if length and len(body) == int(length[1]) else b""
+
+
 @pytest.mark.parametrize("api", APIS)
 async def test_a_server_that_accepts_and_says_nothing_is_left_after_its_time(tmp_path, api):
     seen: list[bytes] = []
@@ -223,9 +233,9 @@ async def test_a_server_that_accepts_and_says_nothing_is_left_after_its_time(tmp
         async with stream:
             with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
                 data = b""
-                while b"]}" not in data[-2:]:
+                while not (body := whole_body(data)):
                     data += await stream.receive()
-                seen.append(data.partition(b"\r\n\r\n")[2])
+                seen.append(body)
                 await anyio.sleep_forever()
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")

@@ -20,7 +20,7 @@ from unipi.session import Session
 from unipi.sim import Answer, Call, Say, Simulator, Think
 from unipi_hookspecs import AssistantMessage, Model, Text, Thinking, ToolCall
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 SHARED = Path(__file__).parents[3] / "shared"
 START = 1_765_230_000_000
 LONG = "All work and no play makes Jack a dull boy. " * 800  # 8,800 tokens

@@ -13,7 +13,7 @@ from unipi.sim import Call, Say
 from unipi.testing import lab, prefix_breaks
 from unipi_hookspecs import Resources, StartWith, Tool, hookimpl
 
-APIS = ["anthropic-messages", "openai-chat-completions"]
+APIS = ["anthropic-messages", "openai-chat-completions", "openai-responses"]
 PLUGIN = ("diagnostics", unipi_diagnostics)
 
 
@@ -75,7 +75,7 @@ async def test_a_careless_plugin_is_named_with_the_field_that_it_changed(tmp_pat
         await it.agent.prompt("first")
         await it.agent.prompt("second")
         text = await report(it)
-    field = "system" if api == "anthropic-messages" else "leading messages"
+    field = dict(zip(APIS, ("system", "leading messages", "instructions"), strict=True))[api]
     assert row(text, "Last transition") == f"envelope_changed ({field})"
     assert row(text, "Boundaries") == "1"
     assert row(text, "Epoch") == "2"

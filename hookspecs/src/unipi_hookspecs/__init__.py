@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pluggy
 
+    from ._cli import CliHost as CliHost
     from ._content import (
         JSON as JSON,
         AssistantContent as AssistantContent,
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
+    "_cli": ("CliHost",),
     "_content": (
         "AssistantContent",
         "Image",

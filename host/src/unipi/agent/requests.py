@@ -180,9 +180,10 @@ class Requester:
             BeforeProviderRequestEvent(base, info), guard.check
         )
         for index, changed in guard.changed.items():
-            entry_id, _ = fragments[index - sent]
-            fragments[index - sent] = (entry_id, compact(changed))
-            decision = records.wire_decision(entry_id, compact(changed))
+            fragments[index - sent] = (fragments[index - sent][0], compact(changed))
+        for entry_id in dict.fromkeys(fragments[index - sent][0] for index in guard.changed):
+            whole = b",".join(raw for owner_id, raw in fragments if owner_id == entry_id)
+            decision = records.wire_decision(entry_id, whole)
             lineage.decide(decision)
             self._remember([decision])
         touched = [

@@ -20,21 +20,42 @@ _COMMANDS = {
 
 
 class _LazyGroup(click.Group):
-    """A group that knows its commands' names and help without importing them."""
+    """A group that knows its commands' names and help without importing them.
+
+    Commands of extensions are looked for when a name is none of ours, or all are listed.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
+        from unipi.cli.extend import extension_commands
+
+        return sorted({*_COMMANDS, *extension_commands()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
+        if cmd_name in _COMMANDS:
+            module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
+            return command
+        from unipi.cli.extend import KNOWN, Host, extension_commands, load_command
+
+        point = extension_commands().get(cmd_name)
+        if point is not None:
+            ctx.obj = Host()
+            return load_command(point)
+        if cmd_name in KNOWN:
+            raise click.UsageError(
+                f"`unipi {cmd_name}` comes with {KNOWN[cmd_name]}, which is not installed", ctx
+            )
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from unipi.cli.extend import extension_commands
+
+        lines = {name: text for name, (_, text) in _COMMANDS.items()}
+        for name, point in extension_commands().items():
+            owner = point.dist.name if point.dist is not None else point.value
+            lines.setdefault(name, f"From {owner}.")
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
+            formatter.write_dl(sorted(lines.items()))
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unipi.session import Session
 
 # `unipi.replay.APIS`, written out so that `--help` need not import the host.
-_APIS = ("anthropic-messages", "openai-chat-completions")
+_APIS = ("anthropic-messages", "openai-chat-completions", "openai-responses")
 
 
 @click.command()

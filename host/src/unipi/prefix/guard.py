@@ -187,7 +187,7 @@ class PayloadGuard:
                 continue
             if index < self._sent:
                 return "changed messages that were already sent", {}
-            if ours.get("role") != theirs.get("role"):
+            if any(ours.get(name) != theirs.get(name) for name in ("role", "type")):
                 return "changed the role of a message", {}
             changed[index] = theirs
         return "", changed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from .canonical import split
 from .ledger import Ledger, Reason, head_change
 from .seal import Prefix, Sealed
 from .window import Window
@@ -34,7 +35,8 @@ class Item:
 class Decision:
     """What the model is shown in place of an entry's message, decided once and kept.
 
-    Either another `message`, or nothing (`dropped`), or other `wire` bytes.
+    Either another `message`, or nothing (`dropped`), or other `wire` bytes: all wire messages that
+    the entry becomes, parted by commas.
     """
 
     entry_id: str
@@ -257,9 +259,13 @@ class Lineage:
     ) -> list[tuple[str, bytes]]:
         converted: list[tuple[str, bytes]] = []
         place = 0
+        begins = True  # a message may have several fragments; a decision is about all of them
         for count, raw in self.api.fragments(messages, spec.model):
             decision = self._decisions.get(ids[place])
-            wire = decision.wire if decision is not None and decision.wire is not None else raw
-            converted.append((ids[place], wire))
+            if decision is None or decision.wire is None:
+                converted.append((ids[place], raw))
+            elif begins:
+                converted += [(ids[place], wire) for wire in split(decision.wire)]
             place += count
+            begins = count > 0
         return converted

@@ -5,7 +5,7 @@ Nothing is decoded before somebody looks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 import orjson
@@ -16,7 +16,7 @@ from unipi_hookspecs import Payload
 from .canonical import compact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from unipi_hookspecs import JSON
 
@@ -67,7 +67,8 @@ def payload_of(head: Head, messages: Sequence[Mapping[str, JSON]]) -> Payload:
     members: dict[str, JSON] = orjson.loads(head.open + head.close)
     tools = members.pop("tools", [])
     leading = members.pop("messages", [])
-    system = members.pop("system", [])
+    members.pop("input", None)
+    system = members.pop("instructions" if _is_input(head) else "system", [])
     return Payload(
         envelope=members,
         system=_items(system) or _items(leading),
@@ -81,8 +82,10 @@ def head_of(original: Head, payload: Payload) -> Head:
     parts = [
         compact(name) + b":" + compact(value)
         for name, value in payload.envelope.items()
-        if name not in ("messages", "tools", "system")
+        if name not in ("messages", "input", "tools", "system", "instructions")
     ]
+    if _is_input(original):
+        return evolve(original, open=_input_head(parts, payload))
     if payload.system and not original.leading:
         parts.append(b'"system":' + compact(list(payload.system)))
     if payload.tools:
@@ -90,6 +93,27 @@ def head_of(original: Head, payload: Payload) -> Head:
     leading = b",".join(compact(item) for item in payload.system) if original.leading else b""
     opening = b"{" + b",".join([*parts, b'"messages":[' + leading])
     return evolve(original, open=opening, leading=bool(leading))
+
+
+def _is_input(head: Head) -> bool:
+    """Whether it is the Responses API's: its messages are `input`, its system one text."""
+    return head.open.endswith(b'"input":[')
+
+
+def _input_head(parts: list[bytes], payload: Payload) -> bytes:
+    system = "\n\n".join(text for item in payload.system if (text := _text_of(item)))
+    if system:
+        parts.append(b'"instructions":' + compact(system))
+    if payload.tools:
+        parts.append(b'"tools":' + compact(list(payload.tools)))
+    return b"{" + b",".join([*parts, b'"input":['])
+
+
+def _text_of(item: JSON) -> str:
+    """The text of a system block, which plugins write as the other APIs do, too."""
+    if isinstance(item, Mapping):
+        item = item.get("text") or item.get("content")
+    return item if isinstance(item, str) else ""
 
 
 def _items(value: JSON) -> list[JSON]:

@@ -10,6 +10,7 @@ from .anthropic_messages import AnthropicMessages
 from .connections import is_secret_header
 from .dialects import affinity_headers
 from .openai_chat import OpenAIChat
+from .openai_responses import OpenAIResponses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 APIS: Mapping[str, ProviderApi] = {
     "anthropic-messages": AnthropicMessages(),
     "openai-chat-completions": OpenAIChat(),
+    "openai-responses": OpenAIResponses(),
 }
 
 

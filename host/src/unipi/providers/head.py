@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unipi.prefix.wire import HeadSpec
     from unipi_hookspecs import JSON
 
-_OURS = frozenset({"model", "stream", "system", "tools", "messages"})
+_OURS = frozenset({"model", "stream", "system", "instructions", "tools", "messages", "input"})
 
 
 def envelope(spec: HeadSpec, members: Mapping[str, JSON]) -> bytes:

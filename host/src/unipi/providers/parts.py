@@ -81,7 +81,7 @@ def finished(parts: list[Part], request_id: str) -> tuple[AssistantContent, ...]
     for part in parts:
         text = part.text()
         if part.kind == "text":
-            content.append(Text(text))
+            content.append(Text(text, part.signature))
         elif part.kind == "thinking":
             content.append(Thinking(text, part.signature, part.redacted))
         else:

@@ -63,7 +63,7 @@ def read_arguments(text: str) -> tuple[Mapping[str, JSON], str | None, str | Non
         if not isinstance(value, dict):
             found = "null" if value is None else _NAMES[type(value)]
             return {}, text, f"the arguments must be a JSON object; found {found}"
-        text = _without_lone_escapes(text)
+        text = without_lone_escapes(text)
         return value, None if text.encode() == compact(value) else text, None
     except ValueError as error:
         return {}, text, _malformed(text, error)
@@ -150,7 +150,7 @@ def _repaired(value: object) -> object:
     return value
 
 
-def _without_lone_escapes(text: str) -> str:
+def without_lone_escapes(text: str) -> str:
     """Replace each escape of half a pair by U+FFFD's: UTF-8 JSON parsers refuse it for ever."""
     if "\\u" not in text:
         return text

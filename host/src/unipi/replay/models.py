@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PROFILE_OF: Mapping[str, str] = {
     "anthropic-messages": "anthropic",
     "openai-chat-completions": "openai_legacy",
+    "openai-responses": "openai_legacy",
 }
 """The simulator's cache rule for each API."""
 

@@ -66,7 +66,7 @@ _TOP_LEVEL = frozenset(
 )
 
 
-def _refuse(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+def refuse(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     return ApiError(400, message, param=param, code=code)
 
 
@@ -87,16 +87,16 @@ def check_request(request: dict[str, object], options: Options) -> None:
         ApiError: 400, with the API's words.
     """
     if not isinstance(request.get("model"), str) or not request["model"]:
-        raise _refuse("you must provide a model parameter")
+        raise refuse("you must provide a model parameter")
     messages = request.get("messages")
     if messages is None:
-        raise _refuse(
+        raise refuse(
             "Missing required parameter: 'messages'.", "messages", "missing_required_parameter"
         )
     if not isinstance(messages, list):
-        raise _refuse("Invalid type for 'messages'.", "messages", "invalid_type")
+        raise refuse("Invalid type for 'messages'.", "messages", "invalid_type")
     if not messages:
-        raise _refuse(
+        raise refuse(
             "Invalid 'messages': empty array. Expected an array with minimum length 1, "
             "but got an empty array instead.",
             "messages",
@@ -107,7 +107,7 @@ def check_request(request: dict[str, object], options: Options) -> None:
     for number, message in enumerate(messages):
         if not isinstance(message, dict):
             path = f"messages[{number}]"
-            raise _refuse(f"Invalid type for '{path}': expected an object.", path, "invalid_type")
+            raise refuse(f"Invalid type for '{path}': expected an object.", path, "invalid_type")
         _check_message(number, message, options)
     _check_rounds([as_dict(message) for message in messages])
     if options.profile.wants_reasoning:
@@ -120,7 +120,7 @@ def _check_reasoning(request: dict[str, object]) -> None:
         return
     for message in map(as_dict, as_list(request["messages"])):
         if message.get("tool_calls") and not isinstance(message.get("reasoning_content"), str):
-            raise _refuse(
+            raise refuse(
                 "The `reasoning_content` in the thinking mode must be passed back to the API."
             )
 
@@ -130,9 +130,9 @@ def _check_members(request: dict[str, object], options: Options) -> None:
     if profile.refuses_unknown:
         for name in request:
             if name not in _TOP_LEVEL:
-                raise _refuse(f"Unrecognized request argument supplied: {name}")
+                raise refuse(f"Unrecognized request argument supplied: {name}")
     if "stream_options" in request and request.get("stream") is not True:
-        raise _refuse(
+        raise refuse(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
             "stream_options",
         )
@@ -140,7 +140,7 @@ def _check_members(request: dict[str, object], options: Options) -> None:
     if cache is None or not profile.refuses_unknown:
         return
     if not profile.knows_options:
-        raise _refuse(
+        raise refuse(
             "Unsupported parameter: 'prompt_cache_options' is not supported with this model.",
             "prompt_cache_options",
             "unsupported_parameter",
@@ -152,15 +152,15 @@ def _check_members(request: dict[str, object], options: Options) -> None:
     for name, value in as_dict(cache).items():
         param = f"prompt_cache_options.{name}"
         if name not in known:
-            raise _refuse(f"Unknown parameter: '{param}'.", param, "unknown_parameter")
+            raise refuse(f"Unknown parameter: '{param}'.", param, "unknown_parameter")
         if value not in known[name]:
-            raise _refuse(f"Invalid value: '{value}'.", param, "invalid_value")
+            raise refuse(f"Invalid value: '{value}'.", param, "invalid_value")
 
 
 def _check_tools(request: dict[str, object]) -> None:
     tools = as_list(request.get("tools"))
     if isinstance(request.get("tools"), list) and not tools:
-        raise _refuse(
+        raise refuse(
             "Invalid 'tools': empty array. Expected an array with minimum length 1, "
             "but got an empty array instead.",
             "tools",
@@ -170,36 +170,36 @@ def _check_tools(request: dict[str, object]) -> None:
     for number, tool in enumerate(map(as_dict, tools)):
         path = f"tools[{number}]"
         if tool.get("type") != "function":
-            raise _refuse(f"Invalid value: '{tool.get('type')}'.", f"{path}.type", "invalid_value")
+            raise refuse(f"Invalid value: '{tool.get('type')}'.", f"{path}.type", "invalid_value")
         function = as_dict(tool.get("function"))
         name = as_str(function.get("name"))
-        _check_name(f"{path}.function.name", name)
+        check_name(f"{path}.function.name", name)
         if name in names:
-            raise _refuse(
+            raise refuse(
                 f"Invalid 'tools': the function name '{name}' is used twice.", path, "invalid_value"
             )
         names.add(name)
         schema = function.get("parameters")
         if schema is not None:
-            _check_schema(f"{path}.function.parameters", name, schema)
+            check_schema(f"{path}.function.parameters", name, schema)
     if request.get("tool_choice") not in (None, "none") and not tools:
-        raise _refuse(
+        raise refuse(
             "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are "
             "specified.",
             "tool_choice",
         )
 
 
-def _check_name(path: str, name: str) -> None:
+def check_name(path: str, name: str) -> None:
     if len(name) > MAX_NAME:
-        raise _refuse(
+        raise refuse(
             f"Invalid '{path}': string too long. Expected a string with maximum length {MAX_NAME}, "
             f"but got a string with length {len(name)} instead.",
             path,
             "string_above_max_length",
         )
     if not FUNCTION_NAME.fullmatch(name):
-        raise _refuse(
+        raise refuse(
             f"Invalid '{path}': string does not match pattern. Expected a string that matches the "
             "pattern '^[a-zA-Z0-9_-]+$'.",
             path,
@@ -207,11 +207,11 @@ def _check_name(path: str, name: str) -> None:
         )
 
 
-def _check_schema(path: str, name: str, schema: object) -> None:
+def check_schema(path: str, name: str, schema: object) -> None:
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind != "object":
         shown = "None" if kind is None else str(kind)
-        raise _refuse(
+        raise refuse(
             f"Invalid schema for function '{name}': schema must be a JSON Schema of "
             f"'type: \"object\"', got 'type: \"{shown}\"'.",
             path,
@@ -224,7 +224,7 @@ def _check_message(number: int, message: dict[str, object], options: Options) ->
     role = message.get("role")
     if role not in ROLES:
         known = ", ".join(f"'{name}'" for name in ROLES)
-        raise _refuse(
+        raise refuse(
             f"Invalid value: '{role}'. Supported values are: {known}.",
             f"{path}.role",
             "invalid_value",
@@ -234,11 +234,9 @@ def _check_message(number: int, message: dict[str, object], options: Options) ->
     if calls is not None:
         _check_calls(path, role, calls, options)
     if content is None and (role != "assistant" or not calls) and not message.get("refusal"):
-        raise _refuse(
-            "Invalid value for 'content': expected a string, got null.", f"{path}.content"
-        )
+        raise refuse("Invalid value for 'content': expected a string, got null.", f"{path}.content")
     if content is not None and not isinstance(content, str | list):
-        raise _refuse(
+        raise refuse(
             f"Invalid type for '{path}.content': expected one of a string or array of objects.",
             f"{path}.content",
             "invalid_type",
@@ -246,7 +244,7 @@ def _check_message(number: int, message: dict[str, object], options: Options) ->
     for place, part in enumerate(map(as_dict, as_list(content))):
         _check_part(f"{path}.content[{place}]", as_str(role), part, options)
     if role == "tool" and not as_str(message.get("tool_call_id")):
-        raise _refuse(
+        raise refuse(
             f"Missing required parameter: '{path}.tool_call_id'.",
             f"{path}.tool_call_id",
             "missing_required_parameter",
@@ -258,27 +256,27 @@ def _check_part(path: str, role: str, part: dict[str, object], options: Options)
     allowed = PART_TYPES.get(role, ())
     if kind not in allowed:
         known = ", ".join(f"'{name}'" for name in allowed)
-        raise _refuse(
+        raise refuse(
             f"Invalid value: '{kind}'. Supported values are: {known}.",
             f"{path}.type",
             "invalid_value",
         )
     if kind == "text" and not isinstance(part.get("text"), str):
-        raise _refuse(f"Invalid type for '{path}.text'.", f"{path}.text", "invalid_type")
+        raise refuse(f"Invalid type for '{path}.text'.", f"{path}.text", "invalid_type")
     marked = part.get("prompt_cache_breakpoint") is not None
     known_here = options.profile.knows_options and role != "assistant"
     if marked and options.profile.refuses_unknown and not known_here:
         param = f"{path}.prompt_cache_breakpoint"
-        raise _refuse(f"Unknown parameter: '{param}'.", param, "unknown_parameter")
+        raise refuse(f"Unknown parameter: '{param}'.", param, "unknown_parameter")
 
 
 def _check_calls(path: str, role: object, calls: object, options: Options) -> None:
     if role != "assistant":
-        raise _refuse(
+        raise refuse(
             f"Unknown parameter: '{path}.tool_calls'.", f"{path}.tool_calls", "unknown_parameter"
         )
     if not isinstance(calls, list) or not calls:
-        raise _refuse(
+        raise refuse(
             f"Invalid '{path}.tool_calls': empty array. Expected an array with minimum length 1, "
             "but got an empty array instead.",
             f"{path}.tool_calls",
@@ -287,18 +285,18 @@ def _check_calls(path: str, role: object, calls: object, options: Options) -> No
     for place, call in enumerate(map(as_dict, calls)):
         here = f"{path}.tool_calls[{place}]"
         function = as_dict(call.get("function"))
-        _check_call_id(f"{here}.id", call.get("id"))
+        check_call_id(f"{here}.id", call.get("id"))
         if call.get("type") != "function":
-            raise _refuse(f"Invalid value: '{call.get('type')}'.", f"{here}.type", "invalid_value")
-        _check_name(f"{here}.function.name", as_str(function.get("name")))
-        _check_arguments(f"{here}.function.arguments", function.get("arguments"), options)
+            raise refuse(f"Invalid value: '{call.get('type')}'.", f"{here}.type", "invalid_value")
+        check_name(f"{here}.function.name", as_str(function.get("name")))
+        check_arguments(f"{here}.function.arguments", function.get("arguments"), options)
 
 
-def _check_call_id(path: str, value: object) -> None:
+def check_call_id(path: str, value: object) -> None:
     if not isinstance(value, str) or not value:
-        raise _refuse(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
+        raise refuse(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
     if len(value) > MAX_ID:
-        raise _refuse(
+        raise refuse(
             f"Invalid '{path}': string too long. Expected a string with maximum length {MAX_ID}, "
             f"but got a string with length {len(value)} instead.",
             path,
@@ -306,18 +304,18 @@ def _check_call_id(path: str, value: object) -> None:
         )
 
 
-def _check_arguments(path: str, value: object, options: Options) -> None:
+def check_arguments(path: str, value: object, options: Options) -> None:
     if not isinstance(value, str):
-        raise _refuse(f"Invalid type for '{path}': expected a string.", path, "invalid_type")
+        raise refuse(f"Invalid type for '{path}': expected a string.", path, "invalid_type")
     if not options.check_arguments:
         return
     # Servers that render a chat template parse every stored argument text, and want an object.
     try:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError as exc:
-        raise _refuse(f"Failed to parse '{path}' as JSON: {exc}", path, "invalid_value") from exc
+        raise refuse(f"Failed to parse '{path}' as JSON: {exc}", path, "invalid_value") from exc
     if not isinstance(parsed, dict):
-        raise _refuse(f"Invalid '{path}': expected a JSON object.", path, "invalid_value")
+        raise refuse(f"Invalid '{path}': expected a JSON object.", path, "invalid_value")
 
 
 def _check_rounds(messages: list[dict[str, object]]) -> None:
@@ -328,7 +326,7 @@ def _check_rounds(messages: list[dict[str, object]]) -> None:
         if message["role"] == "tool":
             call = as_str(message["tool_call_id"])
             if call not in open_calls:
-                raise _refuse(
+                raise refuse(
                     "Invalid parameter: messages with role 'tool' must be a response to a "
                     "preceeding message with 'tool_calls'.",
                     f"messages.[{number}].role",
@@ -341,7 +339,7 @@ def _check_rounds(messages: list[dict[str, object]]) -> None:
         for call_object in map(as_dict, as_list(message.get("tool_calls"))):
             call = as_str(call_object["id"])
             if call in open_calls:
-                raise _refuse(
+                raise refuse(
                     f"Duplicate value for 'tool_call_id' of '{call}'",
                     f"messages.[{number}].tool_calls",
                 )
@@ -351,7 +349,7 @@ def _check_rounds(messages: list[dict[str, object]]) -> None:
 
 def _check_answered(open_calls: list[str], asked_at: int) -> None:
     if open_calls:
-        raise _refuse(
+        raise refuse(
             "An assistant message with 'tool_calls' must be followed by tool messages responding "
             "to each 'tool_call_id'. The following tool_call_ids did not have response messages: "
             + ", ".join(open_calls),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MESSAGES = "/v1/messages"
 CHAT = "/v1/chat/completions"
+RESPONSES = "/v1/responses"
 DEFAULT_HEADERS: Mapping[str, str] = {
     "content-type": "application/json",
     "authorization": "Bearer test",

@@ -1,4 +1,4 @@
-"""The simulator: a script, a cache rule and a clock behind two wire APIs."""
+"""The simulator: a script, a cache rule and a clock behind three wire APIs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import anyio.from_thread
 import attrs
 
-from unipi.sim import anthropic, openai_chat
+from unipi.sim import anthropic, openai_chat, openai_responses
 from unipi.sim.cache import Hit, make_cache
 from unipi.sim.clock import Clock, Timer
 from unipi.sim.errors import ApiError, status_of_type
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from unipi.sim.prompt import Block
 
-APIS: Mapping[str, WireApi] = {api.PATH: api for api in (anthropic, openai_chat)}
+APIS: Mapping[str, WireApi] = {api.PATH: api for api in (anthropic, openai_chat, openai_responses)}
 MODELS_PATH = "/v1/models"
 # What the type files of anthropic 2.14 require of a listed model; an epoch stands for "unknown".
 _ANTHROPIC_MODEL = {
@@ -43,7 +43,7 @@ class Recorded:
     """One request to a wire API, as it arrived and as it was answered.
 
     Attributes:
-        api: "anthropic-messages" or "openai-chat-completions".
+        api: "anthropic-messages", "openai-chat-completions" or "openai-responses".
         path: the request's path, query included.
         headers: by lower-case name.
         body: the raw bytes; empty when the simulator keeps no bodies.
@@ -225,7 +225,8 @@ class Simulator:
                 record = attrs.evolve(record, answer_index=self._accepted)
                 step = self._next_step(parsed)
         except ApiError as error:
-            self.requests.append(attrs.evolve(record, status=error.status, error=error.message))
+            status = 200 if error.in_stream else error.status
+            self.requests.append(attrs.evolve(record, status=status, error=error.message))
             return _refusal(api, error, request_id)
         if isinstance(step, Fault) and (step.status is not None or step.drop):
             return self._fail(api, record, step, request_id)
@@ -357,6 +358,9 @@ class Simulator:
 
 def _refusal(api: WireApi, error: ApiError, request_id: str) -> Exchange:
     headers = (*api.response_headers(request_id), *error.headers.items())
+    if error.in_stream:
+        told = Frame(api.error_frame(error.code or "", error.message))
+        return Exchange(200, headers, frames=iter([told]))
     return Exchange(error.status, headers, body=api.error_body(error, request_id))
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PROFILES = {
     "anthropic-messages": "anthropic",
     "openai-chat-completions": "openai_legacy",
+    "openai-responses": "openai_legacy",
 }
 """The cache rule that is usual for each wire API."""
 
