@@ -318,6 +318,101 @@ def test_a_broken_stream_is_an_error_to_the_openai_client(fault: Fault) -> None:
             gpt_says(client, [{"role": "user", "content": "go"}], stream=True)
 
 
+# OpenAI: responses
+
+GPT_ITEMS = {
+    "model": "gpt-5.5",
+    "store": False,
+    "include": ["reasoning.encrypted_content"],
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "tools": [{"type": "function", "name": "read", "parameters": SCHEMA, "strict": False}],
+}
+
+
+def gpt_responds(client: openai.OpenAI, items: list, *, stream: bool):
+    if not stream:
+        return client.responses.create(input=items, **GPT_ITEMS)
+    with client.responses.stream(input=items, **GPT_ITEMS) as events:
+        return events.get_final_response()
+
+
+def gpt_goes_on_with(items: list, answer) -> list:
+    calls = [item for item in answer.output if item.type == "function_call"]
+    results = [
+        {"type": "function_call_output", "call_id": call.call_id, "output": text}
+        for call, text in zip(calls, RESULTS, strict=True)
+    ]
+    said = [item.model_dump(exclude_none=True, mode="json") for item in answer.output]
+    for item in said:  # what the client itself adds to a stream's items
+        item.pop("parsed_arguments", None)
+        for part in item.get("content", []):
+            part.pop("parsed", None)
+    return [*items, *said, *results]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_the_openai_client_runs_a_tool_loop_over_responses(stream: bool) -> None:
+    sim = Simulator([CALLS, Say("alpha and beta")], profile="openai_legacy")
+    with gpt(sim) as client:
+        items = [{"role": "user", "content": PROMPT}]
+        first = gpt_responds(client, items, stream=stream)
+        last = gpt_responds(client, gpt_goes_on_with(items, first), stream=stream)
+    thought, said, *calls = first.output
+    assert thought.summary[0].text == "I must look."
+    assert thought.encrypted_content
+    assert said.content[0].text == first.output_text == "I look — first."
+    assert [call.arguments for call in calls] == [
+        '{"path": "a.txt", "from": 1.0}',
+        '{"path":"é.txt"}',
+    ]
+    assert (first.status, last.output_text) == ("completed", "alpha and beta")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_the_openai_client_reads_cached_tokens_over_responses(stream: bool) -> None:
+    sim = Simulator([CALLS, Say("alpha and beta")], profile="openai_legacy")
+    with gpt(sim) as client:
+        items = [{"role": "user", "content": PROMPT}]
+        first = gpt_responds(client, items, stream=stream)
+        usage = gpt_responds(client, gpt_goes_on_with(items, first), stream=stream).usage
+    assert usage.input_tokens == sim.requests[1].prompt_tokens
+    assert usage.input_tokens_details.cached_tokens == sim.requests[1].cached_tokens
+    assert usage.input_tokens_details.cached_tokens > first.usage.input_tokens - 128 > 0
+    assert first.usage.output_tokens_details.reasoning_tokens > 0
+
+
+def test_a_prompt_over_the_window_is_a_bad_request_or_an_event_over_responses() -> None:
+    sim = Simulator([Say("no")], profile="openai_legacy", context_window=100)
+    items = [{"role": "user", "content": PROMPT}]
+    with gpt(sim, retries=0) as client:
+        with pytest.raises(openai.BadRequestError) as caught:
+            gpt_responds(client, items, stream=False)
+        *begun, event = client.responses.create(input=items, stream=True, **GPT_ITEMS)
+    assert caught.value.code == "context_length_exceeded"
+    assert [e.type for e in begun] == ["response.created", "response.in_progress"]
+    assert (event.type, event.code) == ("error", "context_length_exceeded")
+
+
+def test_the_openai_client_tries_again_over_responses_with_the_same_bytes() -> None:
+    script = [Fault(status=429, headers=SOON), Fault(drop=True), Say("at last")]
+    sim = Simulator(script, profile="openai_legacy")
+    with gpt(sim) as client:
+        answer = gpt_responds(client, [{"role": "user", "content": "go"}], stream=True)
+    assert answer.output_text == "at last"
+    assert [request.status for request in sim.requests] == [429, 0, 200]
+    assert len({request.body for request in sim.requests}) == 1
+
+
+@pytest.mark.parametrize("stop", ["max_tokens", "refusal"])
+def test_an_answer_cut_short_is_incomplete_to_the_openai_client(stop: str) -> None:
+    sim = Simulator([Answer((Say("half"),), stop=stop)], profile="openai_legacy")
+    with gpt(sim) as client:
+        answer = gpt_responds(client, [{"role": "user", "content": "go"}], stream=False)
+    assert answer.status == "incomplete"
+    known = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
+    assert answer.incomplete_details.reason == known[stop]
+
+
 def test_both_clients_list_the_models() -> None:
     sim = Simulator([], models=["one", "two"])
     with gpt(sim) as client, claude(sim) as other:

@@ -46,7 +46,7 @@ class ApiError(Exception):
         param: the request member at fault (chat completions only).
         code: machine-readable code (chat completions only).
         headers: further response headers.
-        in_stream: it is told by an event, after a 200.
+        in_stream: the frames before it, where it is told by an event after a 200.
     """
 
     status: int
@@ -55,7 +55,7 @@ class ApiError(Exception):
     param: str | None = None
     code: str | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict)
-    in_stream: bool = False
+    in_stream: bytes = b""
 
     def __str__(self) -> str:
         return f"{self.status}: {self.message}"

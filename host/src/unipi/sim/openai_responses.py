@@ -15,7 +15,12 @@ from unipi.sim import openai_checks, openai_responses_checks
 from unipi.sim.errors import ApiError, openai_error
 from unipi.sim.openai_chat import response_headers as response_headers
 from unipi.sim.openai_responses_items import item_blocks, items_of
-from unipi.sim.openai_responses_stream import error_frame as error_frame, events, response
+from unipi.sim.openai_responses_stream import (
+    error_frame as error_frame,
+    events,
+    opening,
+    response,
+)
 from unipi.sim.prompt import Block, Prompt, Section, digest, make_block, tokens_in
 from unipi.sim.rules import HOUR
 from unipi.sim.script import Part, Think
@@ -55,7 +60,7 @@ def parse(body: bytes, headers: Mapping[str, str], options: Options) -> Parsed:
             "try again.",
             param="input",
             code="context_length_exceeded",
-            in_stream=stream,
+            in_stream=opening(as_str(request.get("model"))) if stream else b"",
         )
     cache = as_dict(request.get("prompt_cache_options"))
     return Parsed(

@@ -33,24 +33,25 @@ def response(reply: Reply, items: list[Item]) -> dict[str, object]:
     if why and items:
         items = [*items[:-1], {**items[-1], "status": "incomplete"}]
     return {
-        **_about(reply, "incomplete" if why else "completed", items),
+        **_about(reply.id, reply.model, reply.created, "incomplete" if why else "completed"),
+        "output": items,
         "incomplete_details": {"reason": why} if why else None,
         "usage": _usage(reply),
     }
 
 
-def _about(reply: Reply, status: str, items: list[Item]) -> dict[str, object]:
+def _about(name: str, model: str, created: int, status: str) -> dict[str, object]:
     return {
-        "id": reply.id,
+        "id": name,
         "object": "response",
-        "created_at": reply.created,
+        "created_at": created,
         "status": status,
         "error": None,
         "incomplete_details": None,
         "instructions": None,
         "metadata": {},
-        "model": reply.model,
-        "output": items,
+        "model": model,
+        "output": [],
         "parallel_tool_calls": True,
         "store": False,
         "temperature": 1.0,
@@ -96,9 +97,7 @@ class _Numbered:
 def events(reply: Reply, items: list[Item]) -> Iterator[Frame]:
     """The events of a stream, from ``response.created`` to its end."""
     number = _Numbered()
-    begun = _about(reply, "in_progress", [])
-    yield number("response.created", response=begun)
-    yield number("response.in_progress", response=begun)
+    yield from _opening(number, _about(reply.id, reply.model, reply.created, "in_progress"))
     end = response(reply, items)
     for index, item in enumerate(map(as_dict, as_list(end["output"]))):
         at: Item = {"output_index": index}
@@ -117,6 +116,17 @@ def events(reply: Reply, items: list[Item]) -> Iterator[Frame]:
         yield from said
         yield number("response.output_item.done", **at, item=item)
     yield number(f"response.{end['status']}", response=end)
+
+
+def opening(model: str) -> bytes:
+    """The events before an answer that there will not be."""
+    frames = _opening(_Numbered(), _about("resp_sim_failed", model, 0, "in_progress"))
+    return b"".join(frame.data for frame in frames)
+
+
+def _opening(number: _Numbered, begun: dict[str, object]) -> Iterator[Frame]:
+    yield number("response.created", response=begun)
+    yield number("response.in_progress", response=begun)
 
 
 def _call_events(number: _Numbered, reply: Reply, item: Item, at: Item) -> Iterator[Frame]:

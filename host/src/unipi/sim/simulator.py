@@ -359,7 +359,7 @@ class Simulator:
 def _refusal(api: WireApi, error: ApiError, request_id: str) -> Exchange:
     headers = (*api.response_headers(request_id), *error.headers.items())
     if error.in_stream:
-        told = Frame(api.error_frame(error.code or "", error.message))
+        told = Frame(error.in_stream + api.error_frame(error.code or "", error.message))
         return Exchange(200, headers, frames=iter([told]))
     return Exchange(error.status, headers, body=api.error_body(error, request_id))
 
