@@ -15,6 +15,7 @@ PY := .venv/bin/python
 STAMP := .venv/.unipi-installed
 PIP := PYTHONUTF8=1 $(PY) -m pip -qq --no-input
 PYTEST_ARGS ?=
+export UNIPI_FULL := $(FULL)
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -28,7 +29,7 @@ help: ## list the targets
 demo: local ## watch the prefix hold, break and be defended; offline
 	@$(PY) -m unipi demo $(DEMO_ARGS)
 
-test: setup ## run every test
+test: setup ## run every test (FULL=1: with the long ones at full length)
 	@$(PY) -m pytest -n 2 $(PYTEST_ARGS)
 
 check: setup ## ruff, mypy, import rules, and the documentation's own tests

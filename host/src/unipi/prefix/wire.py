@@ -69,6 +69,7 @@ class WireApi(Protocol):
 
         A message that reaches no model is covered by a fragment of no bytes. Tool results that
         stand next to each other may share one fragment. A message that becomes several wire
-        messages is covered by the last one's fragment; the others before it cover none. The result for a message does not depend
-        on what comes after its run of tool results, so converting a longer list only appends.
+        messages is covered by the last one's fragment; those before it cover none. The result for
+        a message does not depend on what comes after its run of tool results, so converting a
+        longer list only appends.
         """
