@@ -1,0 +1,1 @@
+"""Compaction: when, where to cut, and what stands for what was cut off."""
