@@ -30,6 +30,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         "F66 the_context_still_works_while_the_session_says_goodbye",
         "F66 a_background_task_that_fails_is_named_and_the_session_goes_on",
     ),
+    "tests/test_field_cache.py": (
+        "F18 per_call_messages_are_refused_by_name_and_the_whole_prompt_is_read",
+        "F19 a_plugin_s_markers_never_make_more_than_four_and_are_no_rewrite",
+        "F19 a_marker_on_an_old_message_is_set_aside_without_a_boundary",
+        "F20 a_turn_of_any_width_leaves_the_whole_prompt_before_it_readable",
+        "F20 wide_turns_in_a_row_move_markers_and_nothing_else",
+    ),
     "tests/test_field_turns.py": (
         "F39 an_interrupted_tool_leaves_one_result_for_every_call_and_the_session_goes_on",
         "F39 an_interrupt_while_arguments_stream_stores_no_half_call",

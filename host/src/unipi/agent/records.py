@@ -118,6 +118,8 @@ def request_data(lineage: Lineage, info: RequestInfo) -> dict[str, JSON]:
             "last": mark.last,
             "fingerprint": mark.fingerprint,
         }
+        if mark.markers:
+            data["markers"] = list(mark.markers)
     if lineage.diverged is not None:
         data["rewrittenBy"] = lineage.diverged
     return data
@@ -133,7 +135,9 @@ def mark_from(data: Mapping[str, JSON]) -> Mark | None:
         and isinstance(last, str)
         and isinstance(fingerprint, str)
     ):
-        return Mark(epoch, first, last, fingerprint)
+        placed = data.get("markers")
+        places = (p for p in placed if isinstance(p, int)) if isinstance(placed, list) else ()
+        return Mark(epoch, first, last, fingerprint, tuple(places))
     return None
 
 

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import anyio
-from attrs import evolve, frozen
+from attrs import Factory, evolve, frozen
 
 from unipi.prefix.canonical import compact
 from unipi.prefix.guard import ContextGuard, HeadWatch, PayloadGuard, Rewrite, shape_digest
@@ -74,6 +74,7 @@ class _Shape:
     reason: Reason | None
     wire: list[tuple[str, bytes]]
     owner: str | None = None
+    marked: Mapping[tuple[int, int], str] = Factory(dict)
 
 
 class Requester:
@@ -144,6 +145,7 @@ class Requester:
             fragments = lineage.all_fragments(spec)
         else:
             fragments = lineage.new_fragments(spec)
+        marked: Mapping[tuple[int, int], str] = {}
         if agent.hooks.has("before_provider_request"):
             shape = await self._shape(head, reason, fragments, info)
             head, reason, fragments, owner = (
@@ -152,10 +154,14 @@ class Requester:
                 shape.wire,
                 shape.owner or owner,
             )
+            marked = shape.marked
         wire = [raw for _, raw in fragments]
         if reason is None:
-            return lineage.extend(wire), info
-        sealed, boundary = lineage.restart(spec, head, reason, wire, owner)
+            sealed = lineage.extend(wire, list(marked))
+            self._tell_of_markers(marked)
+            return sealed, info
+        sealed, boundary = lineage.restart(spec, head, reason, wire, owner, list(marked))
+        self._tell_of_markers(marked)
         if boundary is not None:
             await agent.crossed(boundary, head)
             info = evolve(info, epoch=boundary.number)
@@ -197,19 +203,34 @@ class Requester:
             fragments = [("", raw) for raw in wire.encode(guard.override.messages)]
             owner = guard.owner or "host"
             reason = reason or Reason("plugin_rewrite", owner, avoidable=True)
-            return _Shape(shaped, reason, fragments, owner)
+            return _Shape(shaped, reason, fragments, owner, guard.marked)
         if prefix is None or shaped.open == prefix.head.open:
-            return _Shape(shaped, reason, fragments)
+            return _Shape(shaped, reason, fragments, marked=guard.marked)
         if not self._touched:
             # Shaped by another process, whose plugins are gone: the stored head stands.
-            return _Shape(prefix.head, reason, fragments)
+            return _Shape(prefix.head, reason, fragments, marked=guard.marked)
         moved, reason = self._moved_head(
             shaped, self._watch.culprit(touched) or "host", base, final
         )
         if reason is not None:
             self._watch.take(touched)
             fragments = lineage.all_fragments(agent.head_spec())
-        return _Shape(moved, reason, fragments)
+        return _Shape(moved, reason, fragments, marked=guard.marked)
+
+    def _tell_of_markers(self, marked: Mapping[tuple[int, int], str]) -> None:
+        """Say once to each plugin that marks for the cache that there is room for so many."""
+        agent = self._agent
+        for plugin in dict.fromkeys(marked.values() if agent.lineage.set_aside else ()):
+            key = (plugin, "cache markers")
+            if key not in self._reported:
+                self._reported.add(key)
+                room = agent.api.marker(agent.head_spec())
+                slots = room.slots if room is not None else 0
+                text = (
+                    f"plugin {plugin!r} places cache markers of its own; beside the host's there is "
+                    f"room for {slots}, so the newest stand, and none on messages already sent"
+                )
+                agent.observer(Notice("info", text, plugin))
 
     def _moved_head(
         self, shaped: Head, who: str, base: Payload, final: Payload
@@ -313,6 +334,7 @@ class Requester:
         await self._ended(info, answer, started, None)
         if answer.usage is not None:
             agent.lineage.ledger.saw_prompt(answer.usage.prompt)
+        agent.lineage.answered()
         return answer
 
     async def _tell_sealed(

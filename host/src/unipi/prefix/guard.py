@@ -145,6 +145,7 @@ class PayloadGuard:
         self._report = report
         self.touched_head: list[tuple[str, Payload]] = []
         self.changed: dict[int, Mapping[str, JSON]] = {}
+        self.marked: dict[tuple[int, int], str] = {}  # cache markers: message and block, by whom
         self.override: Payload | None = None
         self.owner: str | None = None
 
@@ -163,7 +164,7 @@ class PayloadGuard:
         if self.override is not None:  # works on what an earlier one made
             self.override = evolve(accepted, messages=list(returned.messages))
             return self.override
-        problem, changed = self._messages(before.messages, returned.messages)
+        problem, changed = self._messages(plugin, before.messages, returned.messages)
         if not problem:
             self.changed.update(changed)
             return evolve(accepted, messages=returned.messages) if changed else accepted
@@ -175,7 +176,10 @@ class PayloadGuard:
         return self.override
 
     def _messages(
-        self, before: Sequence[Mapping[str, JSON]], returned: Sequence[Mapping[str, JSON]]
+        self,
+        plugin: str,
+        before: Sequence[Mapping[str, JSON]],
+        returned: Sequence[Mapping[str, JSON]],
     ) -> tuple[str, dict[int, Mapping[str, JSON]]]:
         if len(returned) > len(before):
             return "added messages that are not in the session", {}
@@ -183,7 +187,11 @@ class PayloadGuard:
             return "took messages out of the request", {}
         changed: dict[int, Mapping[str, JSON]] = {}
         for index, (ours, theirs) in enumerate(zip(before, returned, strict=True)):
-            if ours is theirs or without_markers(ours) == without_markers(theirs):
+            if ours is theirs:
+                continue
+            theirs, blocks = take_markers(theirs)
+            self.marked.update(((index, block), plugin) for block in blocks)
+            if without_markers(ours) == without_markers(theirs):
                 continue
             if index < self._sent:
                 return "changed messages that were already sent", {}
@@ -193,6 +201,32 @@ class PayloadGuard:
         return "", changed
 
 
+def take_markers(
+    message: Mapping[str, JSON],
+) -> tuple[Mapping[str, JSON], list[int]]:
+    """A wire message without the cache markers of its blocks, and the blocks that had one."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message, []
+    blocks = [
+        place
+        for place, block in enumerate(content)
+        if isinstance(block, dict) and not MARKERS.isdisjoint(block)
+    ]
+    if not blocks:
+        return message, []
+    bare = [
+        {key: value for key, value in block.items() if key not in MARKERS}
+        if isinstance(block, dict)
+        else block
+        for block in content
+    ]
+    return {**message, "content": bare}, blocks
+
+
+MARKERS = frozenset(("cache_control", "prompt_cache_breakpoint"))
+
+
 def without_markers(value: JSON) -> JSON:
     """A wire value without cache breakpoints, which are not content.
 
@@ -200,11 +234,7 @@ def without_markers(value: JSON) -> JSON:
     caching; OpenAI, Prompt caching guide).
     """
     if isinstance(value, dict):
-        return {
-            key: without_markers(item)
-            for key, item in value.items()
-            if key not in ("cache_control", "prompt_cache_breakpoint")
-        }
+        return {key: without_markers(item) for key, item in value.items() if key not in MARKERS}
     if isinstance(value, list):
         return [without_markers(item) for item in value]
     return value

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from .canonical import split
 from .ledger import Ledger, Reason, head_change
+from .marks import bridge
 from .seal import Prefix, Sealed
 from .window import Window
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from unipi_hookspecs import Boundary, Message
 
     from .wire import Head, HeadSpec, WireApi
+
+_BLOCK = b'"type":'
 
 
 @frozen(eq=False)
@@ -49,13 +52,15 @@ class Decision:
 class Mark:
     """Where the last request ended, as kept in the session to be recognised after a restart.
 
-    `first` and `last` are the entries at both ends of what was covered.
+    `first` and `last` are the entries at both ends of what was covered; `markers` the places of
+    the cache markers in its messages.
     """
 
     epoch: int
     first: str
     last: str
     fingerprint: str
+    markers: tuple[int, ...] = ()
 
 
 class Lineage:
@@ -76,6 +81,8 @@ class Lineage:
         self._ids: list[str] = []
         self._covered = 0  # items[:_covered] have been projected and sent
         self._sent = 0  # _shown[:_sent] were in the last request
+        self.set_aside = False  # whether the last request left out a plugin's cache marker
+        self._unanswered: list[bytes] = []  # sent since the provider last wrote an entry
         self._pending: Reason | None = None
         self._diverged: str | None = None
 
@@ -175,12 +182,62 @@ class Lineage:
         cause = head_change(self.spec, spec)
         return Reason(cause, "user") if cause else None
 
-    def extend(self, fragments: Sequence[bytes]) -> Sealed:
-        """Seal a request that is the last one plus these wire messages."""
-        assert self.prefix is not None, "an epoch begins with `restart`"
-        shared = self.prefix.size
-        self.prefix.extend(fragments)
+    def extend(self, fragments: Sequence[bytes], marked: Sequence[tuple[int, int]] = ()) -> Sealed:
+        """Seal a request that is the last one plus these wire messages.
+
+        `marked` are blocks that a plugin marked for the cache, as (wire message, block), both
+        counted from 0; those that there is no room for are left out.
+        """
+        prefix = self.prefix
+        assert prefix is not None, "an epoch begins with `restart`"
+        shared, first = prefix.body_size, len(prefix)
+        prefix.extend(fragments)
+        self._take_marks(marked, first)
+        if prefix.marks.marker is not None and prefix.marks.marker.look_back:
+            shared = min(shared, self._bridge(first, prefix.marks.marker.look_back) or shared)
         return self._seal(shared)
+
+    def _take_marks(self, marked: Sequence[tuple[int, int]], first: int) -> None:
+        assert self.prefix is not None, "asked for while building one"
+        before = len(self.prefix.marks.foreign)
+        for message, block in marked:
+            if message >= first:
+                self._mark(message, block, foreign=True)
+        self.set_aside = len(self.prefix.marks.foreign) < before + len(marked)
+
+    def answered(self) -> None:
+        """An answer came: what was sent can be read by the next request."""
+        self._unanswered.clear()
+
+    def _bridge(self, first: int, look_back: int) -> int | None:
+        """Mark a new block where the old end would be out of reach; see `marks`.
+
+        Returns where an older marker had to go, as an offset into the body.
+        """
+        prefix = self.prefix
+        assert prefix is not None, "asked for while extending one"
+        new = [prefix.message(index) for index in range(first, len(prefix))]
+        earlier = self._unanswered[:]
+        self._unanswered += new
+        if sum(raw.count(_BLOCK) + 1 for raw in self._unanswered) < look_back:
+            return None  # there are no more blocks than that, and most turns have far fewer
+        behind = sum(len(self.api.block_ends(raw)) for raw in earlier)
+        places = [
+            (first + index, block, end)
+            for index, raw in enumerate(new)
+            for block, end in enumerate(self.api.block_ends(raw))
+        ]
+        chosen = bridge([end for _, _, end in places], behind, look_back)
+        return None if chosen is None else self._mark(*places[chosen][:2])
+
+    def _mark(self, message: int, block: int, *, foreign: bool = False) -> int | None:
+        prefix = self.prefix
+        assert prefix is not None, "asked for while extending one"
+        ends = self.api.block_ends(prefix.message(message))
+        if block >= len(ends) or ends[block] < 0:
+            return None
+        gone = prefix.marks.add(prefix.start_of(message) + ends[block], foreign=foreign)
+        return None if gone is None else gone + prefix.marks.before(gone)
 
     def restart(
         self,
@@ -189,22 +246,26 @@ class Lineage:
         reason: Reason,
         wire: Sequence[bytes],
         owner: str | None = None,
+        marked: Sequence[tuple[int, int]] = (),
     ) -> tuple[Sealed, Boundary | None]:
         """Seal a request whose head or history is new; `wire` is all of its messages.
 
         `owner` is the plugin whose rewrite the policy let through, if the messages are one. When
-        the result extends the last request after all, no boundary is crossed.
+        the result extends the last request after all, no boundary is crossed. For `marked` see
+        `extend`.
         """
         before = self.prefix
-        prefix = Prefix(head, self._secret)
+        prefix = Prefix(head, self._secret, self.api.marker(spec))
         prefix.extend(wire)
         surviving = 0
         if before is not None and before.head == head:
             surviving = before.common(prefix)
+            prefix.marks.places += [p for p in before.marks.places if p < surviving]
         boundary = self._cross(before, surviving, reason, spec)
         self.spec, self.prefix = spec, prefix
         self._pending, self._diverged = None, owner
-        return self._seal(surviving), boundary
+        self._take_marks(marked, 0)
+        return self._seal(surviving + prefix.marks.before(surviving)), boundary
 
     @property
     def diverged(self) -> str | None:
@@ -216,7 +277,8 @@ class Lineage:
         if self.fingerprint is None or not self._covered:
             return None
         first, last = self.items[0].entry_id, self.items[self._covered - 1].entry_id
-        return Mark(self.ledger.number, first, last, self.fingerprint)
+        markers = tuple(self.prefix.marks.places) if self.prefix is not None else ()
+        return Mark(self.ledger.number, first, last, self.fingerprint, markers)
 
     def resume(self, spec: HeadSpec, head: Head, mark: Mark) -> bool:
         """Go on where another process stopped; False when the bytes are not what it sent.
@@ -229,12 +291,13 @@ class Lineage:
             return False
         everything, self.items = self.items, covered
         self.project()
-        prefix = Prefix(head, self._secret)
+        prefix = Prefix(head, self._secret, self.api.marker(spec))
         prefix.extend(raw for _, raw in self._convert(self._shown, self._ids, spec))
         survived = prefix.fingerprint() == mark.fingerprint
         self.items = everything
         if survived:
             self.spec, self.prefix = spec, prefix
+            prefix.marks.places += [place for place in mark.markers if 0 < place < prefix.size]
             self.fingerprint = mark.fingerprint
             self._covered, self._sent = len(covered), len(self._shown)
         return survived

@@ -2,7 +2,7 @@
 
 A request body is a copy of these bytes and a constant close, so its prefix is identical to the
 previous request's by construction. The fingerprint is an HMAC-SHA-256 that runs along with the
-bytes: extending it costs what is new.
+bytes: extending it costs what is new. Cache markers are no part of either; see `marks`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from .marks import Marker, Marks
 from .window import Window
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ class Sealed:
 class Prefix:
     """The growing bytes of one epoch. It only ever grows."""
 
-    def __init__(self, head: Head, secret: bytes) -> None:
+    def __init__(self, head: Head, secret: bytes, marker: Marker | None = None) -> None:
         self.head = head
+        self.marks = Marks(marker)
         self._bytes = bytearray(head.open)
         self._ends: list[int] = []
         self._chain = hmac.new(secret, head.open + b"\0" + head.close, hashlib.sha256)
@@ -53,8 +55,13 @@ class Prefix:
 
     @property
     def size(self) -> int:
-        """Bytes from the start of the body to the end of the last message."""
+        """Bytes from the start of the body to the end of the last message, markers left out."""
         return len(self._bytes)
+
+    @property
+    def body_size(self) -> int:
+        """The same with the markers in."""
+        return len(self._bytes) + self.marks.before(len(self._bytes))
 
     def extend(self, fragments: Iterable[bytes]) -> None:
         """Append wire messages; a fragment of no bytes is a message the model does not see."""
@@ -72,10 +79,10 @@ class Prefix:
         """The request as it stands: the one copy of the history's bytes that a turn pays for."""
         close = self.head.close
         return Sealed(
-            body=b"".join((self._bytes, close)),
+            body=self.marks.write(self._bytes, close),
             head_length=len(self.head.open),
             tail_length=len(close),
-            message_ends=Window(self._ends, len(self._ends)),
+            message_ends=self.marks.ends(Window(self._ends, len(self._ends))),
             fingerprint=self.fingerprint(),
             shared_length=shared_length,
         )
@@ -86,9 +93,11 @@ class Prefix:
 
     def message(self, index: int) -> bytes:
         """The bytes of one wire message."""
-        end = self._ends[index]
-        start = self._ends[index - 1] + 1 if index else len(self.head.open) + self.head.leading
-        return bytes(self._bytes[start:end])
+        return bytes(self._bytes[self.start_of(index) : self._ends[index]])
+
+    def start_of(self, index: int) -> int:
+        """Where a wire message begins, markers left out."""
+        return self._ends[index - 1] + 1 if index else len(self.head.open) + self.head.leading
 
     def common(self, other: Prefix) -> int:
         """How many bytes, from the start, are the same in both."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from unipi_hookspecs import JSON, Message, Model, ThinkingLevel
 
+    from .marks import Marker
+
 
 @frozen
 class ToolSpec:
@@ -63,6 +65,12 @@ class WireApi(Protocol):
 
     def head(self, spec: HeadSpec) -> Head:
         """Build the head; equal specs give equal bytes, in every process."""
+
+    def marker(self, spec: HeadSpec) -> Marker | None:
+        """The cache markers that may stand inside messages; None where there are none."""
+
+    def block_ends(self, fragment: bytes) -> list[int]:
+        """Where in a wire message each block's marker would stand; -1 for a block that takes none."""
 
     def fragments(self, messages: Sequence[Message], model: Model) -> list[tuple[int, bytes]]:
         """Convert messages to wire messages: `(number of messages it covers, bytes)` each.

@@ -1,8 +1,9 @@
 """The byte shape of Anthropic's Messages API.
 
 Cache markers: the top-level automatic `cache_control` moves by itself, so no byte of an earlier
-message ever changes; two explicit ones stand on the last tool and the last system block, which
-leaves one of the four allowed to others (Anthropic, Prompt caching).
+message ever changes; two explicit ones stand on the last tool and the last system block. That leaves
+one of the four allowed for a block inside the messages, where a turn is wider than the 20 blocks
+that a lookup goes back (Anthropic, Prompt caching).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unipi.prefix.canonical import string
+from unipi.prefix.marks import Marker
 from unipi.prefix.wire import Head
 from unipi_hookspecs import AssistantMessage, Text, Thinking, ToolResultMessage
 
@@ -18,8 +20,9 @@ from .api import endpoint
 from .head import envelope
 from .history import is_left_out, is_native, left_out_calls, user_content
 from .models import anthropic_thinking
+from .parts import as_list, as_object, as_text, read_json
 from .plain import image_note, takes_images
-from .tool_calls import arguments_object, wire_id
+from .tool_calls import arguments_object, items, members, wire_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +48,9 @@ VERSION = "2023-06-01"
 """The version that all compatible servers take; 2026-10-21 refuses `temperature` and its kin."""
 
 _MARKER = b',"cache_control":{"type":"ephemeral"}'
+_MARKERS = 4
+_LOOK_BACK = 20
+_UNMARKED = ("thinking", "redacted_thinking")
 
 
 class AnthropicMessages:
@@ -80,6 +86,22 @@ class AnthropicMessages:
             + _marked(b'"tools":[', tools)
             + b'"messages":['
         )
+
+    def marker(self, spec: HeadSpec) -> Marker:
+        taken = 1 + bool(spec.tools) + any(text.strip() for text in spec.system)
+        return Marker(_MARKER, _MARKERS - taken, _LOOK_BACK)
+
+    def block_ends(self, fragment: bytes) -> list[int]:
+        """Where each block's marker would stand; thinking takes none, nor does a bare text."""
+        text = fragment.decode("latin-1")  # a character a byte, and no byte of a string is a quote
+        at = next(start for key, start, _ in members(text) if key == "content")
+        if text[at] == '"':
+            return [-1]
+        kinds = [as_text(as_object(b).get("type")) for b in as_list(read_json(fragment)["content"])]
+        return [
+            -1 if kind in _UNMARKED else end - 1
+            for kind, (_, end) in zip(kinds, items(text, at), strict=True)
+        ]
 
     def fragments(self, messages: Sequence[Message], model: Model) -> list[tuple[int, bytes]]:
         """Convert messages; see `WireApi.fragments`.

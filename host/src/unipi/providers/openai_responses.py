@@ -85,6 +85,12 @@ class OpenAIResponses:
             + b'"input":['
         )
 
+    def marker(self, spec: HeadSpec) -> None:
+        """None: the implicit entry at the newest message is all that an append needs."""
+
+    def block_ends(self, fragment: bytes) -> list[int]:
+        return []
+
     def fragments(self, messages: Sequence[Message], model: Model) -> list[tuple[int, bytes]]:
         """Convert messages; see `WireApi.fragments`.
 
