@@ -102,7 +102,7 @@ async def test_a_wide_turn_whose_request_failed_is_still_within_reach(tmp_path: 
     script = [Say("begun"), wide(5), wide(5, "b"), Say("done")]
     async with lab(tmp_path, script, plugins=[("echo", Echo())]) as it:
         await it.agent.prompt(HISTORY)
-        it.agent.lineage.answered = lambda: None
+        it.agent.lineage.answered = lambda prompt: None
         await it.agent.prompt("twice")
     assert marked(it.requests[-2]) == 3
     assert marked(it.requests[-1]) == 4

@@ -100,6 +100,12 @@ class SessionTreeEvent:
 @shown
 @frozen(eq=False, repr=False)
 class SessionBeforeCompactEvent:
+    """The host has chosen where to cut, and asks for what shall stand for what is cut off.
+
+    `summarised` are the entries before the cut, from the last compaction's boundary on; the last
+    `turn_prefix` of them begin the turn whose rest is kept. Tokens are estimates.
+    """
+
     reason: Literal["manual", "threshold", "overflow"]
     will_retry: bool
     branch_entries: Sequence[Entry]
@@ -107,6 +113,9 @@ class SessionBeforeCompactEvent:
     tokens_before: int
     previous_summary: str | None = None
     custom_instructions: str | None = None
+    summarised: Sequence[Entry] = ()
+    turn_prefix: int = 0
+    tokens_kept: int = 0
 
 
 @shown

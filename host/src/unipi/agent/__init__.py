@@ -1,9 +1,10 @@
 """The agent: a session, its plugins and its tools, and the loop that runs turns in it."""
 
 from .agent import Agent
+from .compacting import CompactionOptions
 from .host import Host, prepare_host
 from .loop import RunFailedError
-from .notices import Notice, Observer, Saved
+from .notices import Compacted, Notice, Observer, Saved
 from .opening import AgentOptions, open_agent
 from .requests import RetryPolicy
 from .saving import AgentError
@@ -12,6 +13,8 @@ __all__ = [
     "Agent",
     "AgentError",
     "AgentOptions",
+    "Compacted",
+    "CompactionOptions",
     "Host",
     "Notice",
     "Observer",

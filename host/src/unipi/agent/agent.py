@@ -31,6 +31,7 @@ from unipi_hookspecs import (
 )
 
 from . import records
+from .compacting import CompactionOptions, Compactor
 from .loop import run_loop
 from .notices import Notice, nobody
 from .output import fitted
@@ -93,6 +94,7 @@ class Agent:
         commands: Mapping[str, tuple[str, Command]] | None = None,
         settings: Mapping[str, Mapping[str, JSON]] | None = None,
         retry: RetryPolicy | None = None,
+        compaction: CompactionOptions | None = None,
         max_turns: int = 200,
         save_wait: float = 30.0,
         missing_required: Sequence[MissingRequired] = (),
@@ -126,6 +128,7 @@ class Agent:
         self.lineage = Lineage(api, session.secret(), Ledger())
         self.prompt_text = SystemPrompt(self)
         self.requester = Requester(self, retry or RetryPolicy())
+        self.compactor = Compactor(self, compaction or CompactionOptions())
         self.tail = Tail(self.queues, lambda: self.running, self.add, self._wake)
         self._artifacts = artifacts
         self._settings = settings or {}
@@ -157,6 +160,8 @@ class Agent:
             if name == "continue":
                 await self.go_on()
                 return None
+            if name == "compact":
+                return await self.compact(rest.strip())
         event = InputEvent(repair(text), tuple(images), source)  # type: ignore[arg-type]  # checked by the caller's types
         outcome, _ = await self.hooks.input(event)
         if not isinstance(outcome, InputEvent):
@@ -170,9 +175,19 @@ class Agent:
         if self.running:
             self.queues.follow_up.append((message, True))
             return None
+        self.compactor.rested()
         async with self._turnstile:
             await self._run([message], outcome.text, outcome.images)
         return None
+
+    async def compact(self, instructions: str = "") -> str:
+        """Compact now, by the user's wish, once no run is active; returns what came of it."""
+        async with self._turnstile:
+            outcome = await self.compactor.compact("manual", instructions or None)
+            await self.save()
+        if outcome.status != "applied":
+            return f"not compacted ({outcome.status}): {outcome.reason}"
+        return f"compacted: about {outcome.tokens_before:,} tokens before, {outcome.tokens_after:,} now"
 
     async def _command(self, name: str, rest: str) -> str | None:
         plugin, command = self.commands[name]
@@ -232,6 +247,7 @@ class Agent:
             return
         previous, self.model, self.api = self.model, model, api
         self.lineage.api = api
+        self.compactor.rested()
         self.session.append("model_change", {"provider": model.provider, "modelId": model.id})
         await self.hooks.model_select(ModelSelectEvent(model, previous))
 
@@ -273,6 +289,7 @@ class Agent:
         entry = self.session.append_message(message)
         if _reaches_model(message):
             self.lineage.append(Item(entry.id, message))
+            self.compactor.grew(message)
         self.observer(MessageEndEvent(message))
 
     async def save(self) -> None:

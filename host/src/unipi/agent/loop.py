@@ -88,6 +88,7 @@ async def _turns(agent: Agent, said: list[Message]) -> None:
 
 async def _turn(agent: Agent, index: int, said: list[Message]) -> bool:
     """One request and the calls it asks for; returns whether the loop may stop."""
+    await agent.compactor.before_request()
     await agent.hooks.turn_start(TurnStartEvent(index, agent.now()))
     answer = await _answer(agent)
     said.append(answer)
@@ -110,7 +111,7 @@ async def _turn(agent: Agent, index: int, said: list[Message]) -> bool:
 
 async def _answer(agent: Agent) -> AssistantMessage:
     try:
-        answer = await agent.requester.answer()
+        answer = await _answered(agent)
     except ProviderError as error:
         partial = error.partial or AssistantMessage(())
         failed = evolve(
@@ -143,6 +144,16 @@ async def _answer(agent: Agent) -> AssistantMessage:
     sealed = await agent.seal(answer)
     assert isinstance(sealed, AssistantMessage), "message_end keeps the role"
     return sealed
+
+
+async def _answered(agent: Agent) -> AssistantMessage:
+    """The next answer; a context that the provider has no room for is compacted, once."""
+    try:
+        return await agent.requester.answer()
+    except ProviderError as error:
+        if error.action != "compact" or not await agent.compactor.after_overflow():
+            raise
+    return await agent.requester.answer()
 
 
 async def _wait_for_room(agent: Agent, calls: Sequence[ToolCall]) -> None:

@@ -26,6 +26,22 @@ class Saved:
     entry_id: str | None
 
 
+@frozen
+class Compacted:
+    """How an attempt to compact ended; unless it was "applied", everything is as it was.
+
+    `why` is "manual", "threshold" or "overflow"; tokens are estimates.
+    """
+
+    status: Literal["applied", "skipped", "failed", "cancelled"]
+    why: str
+    reason: str = ""
+    plugin: str | None = None
+    entry_id: str | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
 Observer: TypeAlias = "Callable[[object], None]"
 
 

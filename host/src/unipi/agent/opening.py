@@ -20,6 +20,7 @@ from unipi_hookspecs import ResourcesDiscoverEvent, SessionShutdownEvent, Sessio
 
 from . import records
 from .agent import Agent
+from .compacting import CompactionOptions
 from .notices import Notice, nobody
 from .requests import RetryPolicy
 from .toolbox import Toolbox
@@ -49,6 +50,7 @@ class AgentOptions:
     max_turns: int = 200
     save_wait: float = 30.0
     retry: RetryPolicy = field(factory=RetryPolicy)
+    compaction: CompactionOptions = field(factory=CompactionOptions)
     fresh_head: bool = False
     wants_deltas: bool = False
     wants_bodies: bool = False
@@ -91,6 +93,7 @@ async def open_agent(
             observer=observer,
             settings=host.settings,
             retry=options.retry,
+            compaction=options.compaction,
             max_turns=options.max_turns,
             save_wait=options.save_wait,
             missing_required=host.loaded.missing_required,

@@ -118,7 +118,7 @@ class Requester:
         agent.session.append_custom(records.REQUEST, records.request_data(agent.lineage, info))
         if agent.session.stuck:
             await agent.save()
-        return await self._send(sealed, info)
+        return await self.send(sealed, info)
 
     # Building.
 
@@ -265,8 +265,14 @@ class Requester:
 
     # Sending.
 
-    async def _send(self, sealed: Sealed, info: RequestInfo) -> AssistantMessage:
-        """Send until an attempt succeeds; the last bytes of the first wait for the disk."""
+    async def send(
+        self, sealed: Sealed, info: RequestInfo, *, beside: bool = False
+    ) -> AssistantMessage:
+        """Send until an attempt succeeds; the last bytes of the first wait for the disk.
+
+        One that goes out `beside` the session's line is no answer of the session's: it is not
+        announced, and the line does not count it. Raises `ProviderError`.
+        """
         agent = self._agent
         renewed = False
         while True:
@@ -278,7 +284,7 @@ class Requester:
                     BeforeProviderHeadersEvent(headers, info)
                 )
             try:
-                return await self._attempt(sealed, info, headers)
+                answer = await self._attempt(sealed, info, headers, beside=beside)
             except SessionWriteError:
                 await (
                     agent.save()
@@ -297,13 +303,22 @@ class Requester:
                 agent.observer(Notice("warning", text))
                 await anyio.sleep(wait)
                 info = evolve(info, attempt=info.attempt + 1)
+            else:
+                if not beside:
+                    agent.lineage.answered(answer.usage.prompt if answer.usage else None)
+                    agent.compactor.reported(answer)
+                return answer
 
     async def _attempt(
-        self, sealed: Sealed, info: RequestInfo, headers: Mapping[str, str]
+        self, sealed: Sealed, info: RequestInfo, headers: Mapping[str, str], *, beside: bool
     ) -> AssistantMessage:
         agent, hooks = self._agent, self._agent.hooks
         started = time.perf_counter()
-        self.announced = False
+        on_delta: Callable[[StreamDelta], Awaitable[None]] | None = None
+        if not beside:
+            self.announced = False
+            if agent.wants_deltas or hooks.has("message_update"):
+                on_delta = self._on_delta()
 
         async def sent() -> None:
             await self._tell_sealed(sealed, info, headers)
@@ -313,7 +328,6 @@ class Requester:
                 AfterProviderResponseEvent(status, answer_headers, info)
             )
 
-        on_delta = self._on_delta() if agent.wants_deltas or hooks.has("message_update") else None
         try:
             answer = await send(
                 agent.transport,
@@ -332,9 +346,6 @@ class Requester:
             await self._ended(info, partial, started, str(error))
             raise
         await self._ended(info, answer, started, None)
-        if answer.usage is not None:
-            agent.lineage.ledger.saw_prompt(answer.usage.prompt)
-        agent.lineage.answered()
         return answer
 
     async def _tell_sealed(

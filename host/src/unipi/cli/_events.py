@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unipi.agent import Notice, Saved
+from unipi.agent import Compacted, Notice, Saved
 from unipi.session import message_to_fields
 from unipi_hookspecs import (
     AssistantMessage,
@@ -73,6 +73,17 @@ def to_json(event: object) -> dict[str, object] | None:
                 "level": event.level,
                 "text": event.text,
                 "plugin": event.plugin,
+            }
+        case Compacted():
+            return {
+                "type": "compaction",
+                "status": event.status,
+                "why": event.why,
+                "reason": event.reason,
+                "plugin": event.plugin,
+                "entry_id": event.entry_id,
+                "tokens_before": event.tokens_before,
+                "tokens_after": event.tokens_after,
             }
         case Saved():
             return {"type": "saved", "entry_id": event.entry_id}

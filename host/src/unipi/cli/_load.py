@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from unipi.agent import Host
+    from unipi.agent import CompactionOptions, Host
     from unipi.hooks import Failure
     from unipi.loader.settings import Settings
     from unipi_hookspecs import Model
@@ -57,6 +57,24 @@ def load_host(
     except LoadError as error:
         fail(str(error).replace("\n", "\nunipi: "))
     return host, settings
+
+
+def compaction_options(settings: Settings) -> CompactionOptions:
+    """The setting `compaction`, `{"enabled", "reserve_tokens", "keep_recent_tokens"}`, or exit."""
+    from unipi.agent import CompactionOptions
+
+    value = settings.values.get("compaction", {})
+    names = {"enabled": "enabled", "reserve_tokens": "reserve", "keep_recent_tokens": "keep"}
+    if not isinstance(value, dict) or not set(value) <= set(names):
+        fail(f"settings.json: `compaction` must be an object with {', '.join(names)}", 2)
+    chosen: dict[str, int] = {}
+    for name, number in value.items():
+        good = isinstance(number, bool) == (name == "enabled") and isinstance(number, int)
+        if not good or number < 0:
+            kind = "true or false" if name == "enabled" else "a number of tokens"
+            fail(f"settings.json: `compaction.{name}` must be {kind}", 2)
+        chosen[names[name]] = number
+    return CompactionOptions(**chosen)  # type: ignore[arg-type]  # checked just above
 
 
 def choose_model(host: Host, settings: Settings, name: str | None) -> Model:

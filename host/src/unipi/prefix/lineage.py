@@ -205,9 +205,11 @@ class Lineage:
                 self._mark(message, block, foreign=True)
         self.set_aside = len(self.prefix.marks.foreign) < before + len(marked)
 
-    def answered(self) -> None:
-        """An answer came: what was sent can be read by the next request."""
+    def answered(self, prompt: int | None) -> None:
+        """An answer came: the next request can read what was sent, so many tokens if reported."""
         self._unanswered.clear()
+        if prompt is not None:
+            self.ledger.saw_prompt(prompt)
 
     def _bridge(self, first: int, look_back: int) -> int | None:
         """Mark a new block where the old end would be out of reach; see `marks`.
@@ -238,6 +240,25 @@ class Lineage:
             return None
         gone = prefix.marks.add(prefix.start_of(message) + ends[block], foreign=foreign)
         return None if gone is None else gone + prefix.marks.before(gone)
+
+    def beside(
+        self, spec: HeadSpec, head: Head, tail: Sequence[Message], upto: int | None = None
+    ) -> Sealed:
+        """Seal a request that is the next one plus `tail`, of which nothing is kept.
+
+        It reads what the last request wrote to the cache. With `upto` only so many messages stand
+        before the tail, where all of them would be too many.
+        """
+        shown, sent = self.project()
+        prefix = self.prefix
+        if upto is not None or prefix is None or self.boundary_wanted:
+            head = prefix.head if prefix is not None and not self.boundary_wanted else head
+            prefix = Prefix(head, self._secret, self.api.marker(spec))
+            sent = 0
+        kept = range(sent, len(shown) if upto is None else min(upto, len(shown)))
+        new = self._convert([shown[i] for i in kept], [self._ids[i] for i in kept], spec)
+        after = (raw for _, raw in self.api.fragments(tail, spec.model))
+        return prefix.beside([*(raw for _, raw in new), *after])
 
     def restart(
         self,

@@ -87,6 +87,32 @@ class Prefix:
             shared_length=shared_length,
         )
 
+    def beside(self, fragments: Iterable[bytes]) -> Sealed:
+        """A request of these bytes and more behind them, which the prefix does not keep."""
+        parts = [self.marks.write(self._bytes, b"")]
+        size = shared = len(parts[0])
+        ends = list(self.marks.ends(self._ends))
+        chain = self._chain.copy()
+        for fragment in fragments:
+            if not fragment:
+                continue
+            if ends or self.head.leading:
+                parts.append(b",")
+                size += 1
+            parts.append(fragment)
+            size += len(fragment)
+            ends.append(size)
+            chain.update(len(fragment).to_bytes(8, "big"))
+            chain.update(fragment)
+        return Sealed(
+            body=b"".join((*parts, self.head.close)),
+            head_length=len(self.head.open),
+            tail_length=len(self.head.close),
+            message_ends=ends,
+            fingerprint=chain.hexdigest(),
+            shared_length=shared,
+        )
+
     def fingerprint(self) -> str:
         """The keyed digest of the head and every message so far, as 64 hex digits."""
         return self._chain.copy().hexdigest()
