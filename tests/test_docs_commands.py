@@ -69,7 +69,7 @@ def answer(text, fresh, read, written):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with what the documents name: a recorded `session.jsonl`, and `careful.py`."""
+    """What the documents name: a recorded `session.jsonl`, `requests.jsonl` and `careful.py`."""
     said = [
         ("a1", None, 0, {"role": "user", "content": "Hello.", "timestamp": 1_796_000_000_000}),
         ("a2", "a1", 1, answer("Hello!", 2, 0, 4_000)),
@@ -82,6 +82,10 @@ def folder(tmp_path):
     lines += [entry(i, p, m, type="message", message=message) for i, p, m, message in said]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / "session.jsonl").write_text(text, encoding="utf-8")
+    body = {"model": "claude-sonnet-5", "messages": [{"role": "user", "content": "Hello."}]}
+    bodies = [body, {**body, "system": "It is 10:01."}]
+    text = "".join(json.dumps(line) + "\n" for line in bodies)
+    (tmp_path / "requests.jsonl").write_text(text, encoding="utf-8")
     plugin = next(body for page, *_, body in blocks("python") if page.name == "first-plugin.md")
     (tmp_path / "careful.py").write_text(plugin, encoding="utf-8")
     return tmp_path
@@ -132,11 +136,12 @@ def test_the_plugin_of_the_guide_is_active(folder):
     assert (careful["status"], careful["hooks"]) == ("active", ["tool_call"])
 
 
-@pytest.mark.parametrize("command", ["cache audit", "replay", "plugins list"])
+@pytest.mark.parametrize("command", ["cache audit", "cache report", "replay", "plugins list"])
 def test_the_documented_json_keys_are_those_that_are_printed(command, folder):
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     section = page.split(f"## `unipi {command}`\n")[1].split("\n## ")[0]
-    documented = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    keys = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, re.MULTILINE)
+    documented = re.findall(r"`(\w+)`", " ".join(keys))
     files = [] if command == "plugins list" else ["session.jsonl"]
     printed = json.loads(run([*command.split(), *files, "--json"], folder).stdout)
     objects = printed if isinstance(printed, list) else [printed]

@@ -475,9 +475,7 @@ class Play:
         self.faults: list[int] = []
         self.scripted: list[object] = []
         self.events: list[object] = []
-        # Thinking is bound to the head too, so only where no boundary is coming does it stay good.
-        bound = policy == "enforce" and not any(isinstance(h, Level) for h in plan.happenings)
-        self.sim = Simulator(self.step, profile=PROFILES[api], clock=Clock(), check_thinking=bound)
+        self.sim = Simulator(self.step, profile=PROFILES[api], clock=Clock(), check_thinking=True)
 
     def step(self, request: object, index: int) -> object:
         step = self.steps.pop(0) if self.steps else Say("done")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from unipi.cli.cache import cache
+from unipi.cli.main import cli
 from unipi.session import Session
 from unipi.session.audit import audit
 from unipi_hookspecs import AssistantMessage, Usage, UserMessage
@@ -126,7 +126,7 @@ def test_a_session_without_answers_has_a_report():
 
 @needs_data
 def test_the_recorded_session_holds_12_misses_of_one_and_a_half_million_tokens():
-    result = CliRunner().invoke(cache, ["audit", str(PI_SESSION), "--json"])
+    result = CliRunner().invoke(cli, ["cache", "audit", str(PI_SESSION), "--json"])
     assert result.exit_code == 0
     report = json.loads(result.output)
     assert report["answered"] == 465
@@ -140,7 +140,7 @@ def test_the_recorded_session_holds_12_misses_of_one_and_a_half_million_tokens()
 
 @needs_data
 def test_people_get_a_table_and_the_totals():
-    result = CliRunner().invoke(cache, ["audit", str(PI_SESSION), "--ttl", "3600"])
+    result = CliRunner().invoke(cli, ["cache", "audit", str(PI_SESSION), "--ttl", "3600"])
     assert "465 answered, 12 misses, 1,491,729 tokens paid again, 97.0%" in result.output
     assert "idle" not in result.output
 
@@ -148,6 +148,6 @@ def test_people_get_a_table_and_the_totals():
 def test_a_file_that_is_no_session_is_named_and_ends_with_2(tmp_path):
     path = tmp_path / "notes.jsonl"
     path.write_text("hello\n")
-    result = CliRunner().invoke(cache, ["audit", str(path)])
+    result = CliRunner().invoke(cli, ["cache", "audit", str(path)])
     assert result.exit_code == 2
     assert "notes.jsonl is not a session" in result.output

@@ -50,6 +50,7 @@ def event(kind: ErrorKind, action: Action, name: str, text: str = "words", after
 
 
 WINDOW = "This model's maximum context length is 8192 tokens. However, your messages"
+BOUND = "messages.1.content.0: Invalid `signature` in `thinking` block."
 ROWS = (
     # Statuses.
     status(400, "invalid", "fail"),
@@ -72,6 +73,7 @@ ROWS = (
     status(307, "invalid", "fail"),
     status(418, "invalid", "fail"),
     # Texts and codes that say more than the status.
+    status(400, "bound_thinking", "unbind", BOUND),
     status(400, "overflow", "compact", "prompt is too long: 207791 tokens > 200000 maximum"),
     status(400, "overflow", "compact", WINDOW),
     status(400, "overflow", "compact", code="context_length_exceeded", api=APIS[1]),

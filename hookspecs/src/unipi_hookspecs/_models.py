@@ -39,7 +39,8 @@ class Model:
     """A model that a provider serves.
 
     `context_window` and `max_tokens` are in tokens; `min_cache_tokens` is the shortest prefix the
-    provider caches. `options` are members added to the head of each request as they are.
+    provider caches. `options` are members added to the head of each request as they are. With
+    `binds_thinking` the provider refuses thinking whose prefix has changed.
     """
 
     provider: str
@@ -56,6 +57,7 @@ class Model:
     api_key_env: str | None = None
     headers: Mapping[str, str] = field(default=Factory(dict), repr=False)
     options: Mapping[str, JSON] = Factory(dict)
+    binds_thinking: bool = False
 
     @property
     def name(self) -> str:

@@ -25,6 +25,7 @@ from unipi_hookspecs import (
     ModelSelectEvent,
     StaleContextError,
     Text,
+    Thinking,
     ThinkingLevelSelectEvent,
     ToolResultMessage,
     UserMessage,
@@ -35,6 +36,7 @@ from .compacting import CompactionOptions, Compactor
 from .loop import run_loop
 from .notices import Notice, nobody
 from .output import fitted
+from .pictures import fit_picture
 from .plugin_context import PluginContext
 from .prompts import SystemPrompt
 from .queues import Queues
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         UserContent,
     )
 
+    from .cache_ttl import CacheTtl
     from .notices import Observer
     from .toolbox import Toolbox
 
@@ -95,6 +98,7 @@ class Agent:
         settings: Mapping[str, Mapping[str, JSON]] | None = None,
         retry: RetryPolicy | None = None,
         compaction: CompactionOptions | None = None,
+        cache_ttl: CacheTtl = "5m",
         max_turns: int = 200,
         save_wait: float = 30.0,
         missing_required: Sequence[MissingRequired] = (),
@@ -116,6 +120,7 @@ class Agent:
         self.policy = policy
         self.observer = observer
         self.max_turns = max_turns
+        self.cache_ttl: CacheTtl = cache_ttl
         self.wants_deltas = wants_deltas
         self.wants_bodies = wants_bodies
         self.now = now
@@ -170,7 +175,7 @@ class Agent:
             raise AgentError("the prompt is empty; say what to do")
         content: str | Sequence[UserContent] = repair(outcome.text)
         if outcome.images:
-            content = (Text(repair(outcome.text)), *outcome.images)
+            content = (Text(repair(outcome.text)), *map(fit_picture, outcome.images))
         message = UserMessage(content, self.now())
         if self.running:
             self.queues.follow_up.append((message, True))
@@ -281,6 +286,10 @@ class Agent:
                 self._tell_of(
                     plugin or "", f"message_end of plugin {plugin!r}: {problem}; not used"
                 )
+        if sealed is not message and _thoughts(sealed) != _thoughts(message):
+            text = "changed the thinking of an answer, which no provider takes back; not used"
+            self._tell_of(plugin or "", f"message_end of plugin {plugin!r} {text}")
+            sealed = message
         self.store(sealed)
         return sealed
 
@@ -428,6 +437,12 @@ class Agent:
             self._scope = None
             self.running = False
             self._leave()
+
+
+def _thoughts(message: Message) -> list[Thinking]:
+    if not isinstance(message, AssistantMessage):
+        return []
+    return [block for block in message.content if isinstance(block, Thinking)]
 
 
 def _reaches_model(message: Message) -> bool:

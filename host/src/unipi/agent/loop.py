@@ -147,11 +147,20 @@ async def _answer(agent: Agent) -> AssistantMessage:
 
 
 async def _answered(agent: Agent) -> AssistantMessage:
-    """The next answer; a context that the provider has no room for is compacted, once."""
+    """The next answer.
+
+    A context that the provider has no room for is compacted, once; thinking that it refuses is left
+    out, once.
+    """
     try:
         return await agent.requester.answer()
     except ProviderError as error:
-        if error.action != "compact" or not await agent.compactor.after_overflow():
+        helped = False
+        if error.action == "compact":
+            helped = await agent.compactor.after_overflow()
+        elif error.action == "unbind":
+            helped = agent.requester.unbind_all(str(error))
+        if not helped:
             raise
     return await agent.requester.answer()
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from unipi.session import Session
     from unipi_hookspecs import UI, Model, ThinkingLevel
 
+    from .cache_ttl import CacheTtl
     from .host import Host
     from .notices import Observer
 
@@ -43,7 +44,8 @@ _ARTIFACT_BYTES = 1 << 30
 
 @frozen
 class AgentOptions:
-    """The choices of one run. `save_wait` is how many seconds a full disk may pause a turn."""
+    """The choices of one run. `save_wait` is how many seconds a full disk may pause a turn;
+    `cache_ttl` how long the provider is to keep the prompt, see `agent.cache_ttl`."""
 
     thinking: ThinkingLevel = "off"
     policy: PrefixPolicy = "enforce"
@@ -52,6 +54,7 @@ class AgentOptions:
     retry: RetryPolicy = field(factory=RetryPolicy)
     compaction: CompactionOptions = field(factory=CompactionOptions)
     fresh_head: bool = False
+    cache_ttl: CacheTtl = "5m"
     wants_deltas: bool = False
     wants_bodies: bool = False
 
@@ -94,6 +97,7 @@ async def open_agent(
             settings=host.settings,
             retry=options.retry,
             compaction=options.compaction,
+            cache_ttl=options.cache_ttl,
             max_turns=options.max_turns,
             save_wait=options.save_wait,
             missing_required=host.loaded.missing_required,
@@ -153,6 +157,7 @@ def _resume(agent: Agent, *, fresh_head: bool) -> None:
     """Go on with the stored head and the same bytes, or say why that cannot be."""
     branch = agent.session.branch()
     for data in records.every(branch, records.PROJECTION):
+        agent.lineage.unbound.update(records.unbound_from(data))
         decision = records.decision_from(data)
         if decision is not None:
             agent.lineage.decide(decision)
@@ -208,6 +213,7 @@ def _stored_spec(agent: Agent, stored: records.Data) -> HeadSpec:
         thinking=agent.thinking,
         lineage=agent.session.id,
         options=agent.model.options,
+        ttl=str(stored.get("ttl") or ""),
     )
 
 

@@ -13,6 +13,8 @@ from unipi.session import SessionError
 from unipi.session.lines import encode
 from unipi_hookspecs import Image, Text, ToolOutput, ToolResultMessage
 
+from .pictures import fit_picture
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -60,7 +62,7 @@ def bounded_content(
     # The raw text, so that an artifact has the bytes as they came, but for a key.
     raw = "\n".join(part.text for part in content if isinstance(part, Text))
     whole = bound(scrub(raw), label=label)
-    return (Text(whole.text), *(part for part in content if isinstance(part, Image))), True
+    return (Text(whole.text), *(part for part in repaired if isinstance(part, Image))), True
 
 
 def fitted(
@@ -91,7 +93,7 @@ def without_copies(details: JSON, label: str, bound: Bound) -> JSON:
 
 def _repaired(part: UserContent) -> UserContent:
     if not isinstance(part, Text):
-        return part
+        return fit_picture(part)
     text = scrub(part.text if part.text.isascii() else repair(part.text))
     return part if text is part.text else Text(text)
 

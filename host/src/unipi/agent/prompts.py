@@ -17,6 +17,7 @@ from unipi.prefix.ledger import Reason
 from unipi.prefix.wire import HeadSpec
 from unipi_hookspecs import BeforeAgentStartEvent, CustomMessage
 
+from .cache_ttl import wire_ttl
 from .system_prompt import addition, base_prompt, moved_edit
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class SystemPrompt:
             thinking=agent.thinking,
             lineage=agent.session.id,
             options=agent.model.options,
+            ttl=wire_ttl(agent.cache_ttl, agent.session),
         )
         return self._spec
 

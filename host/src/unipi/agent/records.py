@@ -59,6 +59,8 @@ def head_data(epoch: int, spec: HeadSpec, head: Head, making: Making) -> dict[st
         "tools": [tool.name for tool in spec.tools],
         **_head_fields(head),
     }
+    if spec.ttl:
+        data["ttl"] = spec.ttl
     if making.base != head:
         data["base"] = _head_fields(making.base)
     if (making.prompt,) != tuple(spec.system):
@@ -165,6 +167,17 @@ def projection_data(decision: Decision) -> dict[str, JSON]:
     else:
         data["message"] = message_to_fields(decision.message)
     return data
+
+
+def unbound_data(entry_ids: Sequence[str]) -> dict[str, JSON]:
+    """The answers whose thinking is left out from here on."""
+    return {"withoutThinking": list(entry_ids)}
+
+
+def unbound_from(data: Mapping[str, JSON]) -> list[str]:
+    """The same again; empty for any other decision."""
+    found = data.get("withoutThinking")
+    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
 def decision_from(data: Mapping[str, JSON]) -> Decision | None:

@@ -155,6 +155,8 @@ class Requester:
                 shape.owner or owner,
             )
             marked = shape.marked
+        if reason is not None and spec.model.binds_thinking:
+            fragments, reason = self._unbind(head, fragments, reason)
         wire = [raw for _, raw in fragments]
         if reason is None:
             sealed = lineage.extend(wire, list(marked))
@@ -216,6 +218,40 @@ class Requester:
             self._watch.take(touched)
             fragments = lineage.all_fragments(agent.head_spec())
         return _Shape(moved, reason, fragments, marked=guard.marked)
+
+    def _unbind(
+        self, head: Head, fragments: list[tuple[str, bytes]], reason: Reason
+    ) -> tuple[list[tuple[str, bytes]], Reason]:
+        """Leave out thinking that the provider would refuse behind this boundary, for good."""
+        agent, lineage = self._agent, self._agent.lineage
+        places = lineage.unbind(agent.model, head, fragments)
+        if not places:
+            return fragments, reason
+        ids = [entry_id for entry_id in dict.fromkeys(fragments[p][0] for p in places) if entry_id]
+        lineage.unbound.update(ids)
+        if ids:
+            agent.session.append_custom(records.PROJECTION, records.unbound_data(ids))
+        fragments = list(fragments)
+        for place in places:
+            entry_id, raw = fragments[place]
+            fragments[place] = (entry_id, agent.api.without_thinking(raw))
+        said = (
+            f"thinking of {len(places)} answers left out, which is bound to what was there before"
+        )
+        detail = f"{reason.detail}; {said}" if reason.detail else said
+        return fragments, evolve(reason, detail=detail)
+
+    def unbind_all(self, why: str) -> bool:
+        """Leave all thinking out after the provider has refused it; False: there is none left."""
+        agent = self._agent
+        ids = agent.lineage.unbind_all()
+        if not ids:
+            return False
+        agent.session.append_custom(records.PROJECTION, records.unbound_data(ids))
+        detail = "the provider refused the thinking of earlier answers; it is left out"
+        agent.lineage.want_boundary(Reason("payload_shape", "host", detail=detail))
+        agent.observer(Notice("warning", f"{detail}: {why}"))
+        return True
 
     def _tell_of_markers(self, marked: Mapping[tuple[int, int], str]) -> None:
         """Say once to each plugin that marks for the cache that there is room for so many."""

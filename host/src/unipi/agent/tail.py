@@ -10,6 +10,8 @@ from unipi.prefix.canonical import repair
 from unipi.redaction import scrub
 from unipi_hookspecs import CustomMessage, SummaryMessage, Text
 
+from .pictures import fit_picture
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
@@ -84,7 +86,7 @@ def repaired(content: str | Sequence[UserContent]) -> str | Sequence[UserContent
     if isinstance(content, str):
         return scrub(repair(content))
     return tuple(
-        evolve(part, text=scrub(repair(part.text))) if isinstance(part, Text) else part
+        evolve(part, text=scrub(repair(part.text))) if isinstance(part, Text) else fit_picture(part)
         for part in content
     )
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unipi.agent import CompactionOptions, Host
+    from unipi.agent.cache_ttl import CacheTtl
     from unipi.hooks import Failure
     from unipi.loader.settings import Settings
     from unipi_hookspecs import Model
@@ -75,6 +76,14 @@ def compaction_options(settings: Settings) -> CompactionOptions:
             fail(f"settings.json: `compaction.{name}` must be {kind}", 2)
         chosen[names[name]] = number
     return CompactionOptions(**chosen)  # type: ignore[arg-type]  # checked just above
+
+
+def cache_ttl(settings: Settings) -> CacheTtl:
+    """The setting `cache_ttl`: "5m", "1h" or "auto"; or exit."""
+    value = settings.values.get("cache_ttl", "5m")
+    if value not in ("5m", "1h", "auto"):
+        fail('settings.json: `cache_ttl` must be "5m", "1h" or "auto"', 2)
+    return value
 
 
 def choose_model(host: Host, settings: Settings, name: str | None) -> Model:

@@ -205,7 +205,12 @@ class PlainText:
         if avoidable:
             lost = sum(b.tokens_lost for b in avoidable)
             owners = ", ".join(sorted({b.owner for b in avoidable}))
-            self._aside(f"avoidable: {len(avoidable)} boundaries, {lost:,} tokens, by {owners}")
+            price = sum(b.price or 0.0 for b in avoidable)
+            many = "boundary" if len(avoidable) == 1 else "boundaries"
+            self._aside(
+                f"avoidable: {len(avoidable)} {many}, {lost:,} tokens (${price:.4f}), by {owners}; "
+                f"`unipi cache report {session.path or 'SESSION'}` says where"
+            )
         for name, total in plugins.items():
             if total.slow:
                 self._aside(

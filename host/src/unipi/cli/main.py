@@ -9,7 +9,6 @@ import click
 from unipi import __version__
 
 _COMMANDS = {
-    "cache": ("unipi.cli.cache:cache", "What the provider's cache did, from recorded sessions."),
     "demo": ("unipi.cli.demo:demo", "Watch the prefix hold, break, and be defended. Offline."),
     "models": ("unipi.cli.models:models", "The models known here, their prices and limits."),
     "plugins": ("unipi.cli.plugins:plugins", "The plugins that load here, in order, and why."),

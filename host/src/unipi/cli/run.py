@@ -103,7 +103,7 @@ def run(
     # Starting makes objects by the ten thousand and no garbage: looking for some takes a tenth of it.
     gc.disable()
     from unipi.agent import AgentOptions
-    from unipi.cli._load import choose_model, compaction_options, load_host
+    from unipi.cli._load import cache_ttl, choose_model, compaction_options, load_host
     from unipi.cli._summary import JsonLines, PlainText, Summary
 
     if prompt == "-":
@@ -124,6 +124,7 @@ def run(
         save_wait=save_wait,
         fresh_head=fresh_head,
         compaction=compaction_options(settings),
+        cache_ttl=cache_ttl(settings),
         wants_deltas=True,
     )
     gc.freeze()

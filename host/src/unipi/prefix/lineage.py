@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from unipi_hookspecs import AssistantMessage, Thinking
+
+from .bound import Past, past_of, refused
 from .canonical import split
 from .ledger import Ledger, Reason, head_change
 from .marks import bridge
@@ -19,7 +22,7 @@ from .window import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unipi_hookspecs import Boundary, Message
+    from unipi_hookspecs import Boundary, Message, Model
 
     from .wire import Head, HeadSpec, WireApi
 
@@ -76,6 +79,8 @@ class Lineage:
         self.fingerprint: str | None = None  # of the last request
         self._secret = secret
         self._decisions: dict[str, Decision] = {}
+        self.unbound: set[str] = set()  # entries whose thinking is left out
+        self._left: dict[tuple[str, str], Past] = {}  # the last request to each one left
         self._hidden: list[Decision] = []  # by exclusion, not yet taken
         self._shown: list[Message] = []
         self._ids: list[str] = []
@@ -241,6 +246,18 @@ class Lineage:
         gone = prefix.marks.add(prefix.start_of(message) + ends[block], foreign=foreign)
         return None if gone is None else gone + prefix.marks.before(gone)
 
+    def unbind_all(self) -> list[str]:
+        """Leave the thinking of all answers out, with the next request as a boundary."""
+        ids = [
+            item.entry_id
+            for item in self.items
+            if item.entry_id not in self.unbound
+            and isinstance(item.message, AssistantMessage)
+            and any(isinstance(block, Thinking) for block in item.message.content)
+        ]
+        self.unbound.update(ids)
+        return ids
+
     def beside(
         self, spec: HeadSpec, head: Head, tail: Sequence[Message], upto: int | None = None
     ) -> Sealed:
@@ -260,6 +277,14 @@ class Lineage:
         after = (raw for _, raw in self.api.fragments(tail, spec.model))
         return prefix.beside([*(raw for _, raw in new), *after])
 
+    def unbind(self, model: Model, head: Head, fragments: Sequence[tuple[str, bytes]]) -> list[int]:
+        """The fragments whose thinking the next request, which begins an epoch, must leave out."""
+        past = self._left.get(_served_by(model))
+        same = self.spec is not None and _served_by(self.spec.model) == _served_by(model)
+        if self.prefix is not None and same:
+            past = past_of(self.prefix)
+        return refused(past, head, fragments, self.api.without_thinking)
+
     def restart(
         self,
         spec: HeadSpec,
@@ -276,6 +301,9 @@ class Lineage:
         `extend`.
         """
         before = self.prefix
+        left = _served_by(self.spec.model) if self.spec is not None else None
+        if before is not None and left is not None and left != _served_by(spec.model):
+            self._left[left] = past_of(before)
         prefix = Prefix(head, self._secret, self.api.marker(spec))
         prefix.extend(wire)
         surviving = 0
@@ -347,9 +375,18 @@ class Lineage:
         for count, raw in self.api.fragments(messages, spec.model):
             decision = self._decisions.get(ids[place])
             if decision is None or decision.wire is None:
-                converted.append((ids[place], raw))
+                converted.append((ids[place], self._bare(ids[place], raw)))
             elif begins:
-                converted += [(ids[place], wire) for wire in split(decision.wire)]
+                wires = split(decision.wire)
+                converted += [(ids[place], self._bare(ids[place], wire)) for wire in wires]
             place += count
             begins = count > 0
         return converted
+
+    def _bare(self, entry_id: str, raw: bytes) -> bytes:
+        return self.api.without_thinking(raw) if entry_id in self.unbound else raw
+
+
+def _served_by(model: Model) -> tuple[str, str]:
+    """Whose thinking a model takes back: that of its provider, over the same API."""
+    return model.provider, model.api

@@ -31,7 +31,8 @@ class ToolSpec:
 class HeadSpec:
     """Everything of a request that is not its messages.
 
-    `lineage` is a stable routing key of the session (`prompt_cache_key` where the API has one).
+    `lineage` is a stable routing key of the session (`prompt_cache_key` where the API has one);
+    `ttl` how long the provider is asked to keep what it caches ("1h"; empty: its own default).
     """
 
     model: Model
@@ -41,6 +42,7 @@ class HeadSpec:
     max_tokens: int | None = None
     lineage: str = ""
     options: Mapping[str, JSON] = Factory(dict)
+    ttl: str = ""
 
 
 @frozen
@@ -71,6 +73,9 @@ class WireApi(Protocol):
 
     def block_ends(self, fragment: bytes) -> list[int]:
         """Where in a wire message each block's marker would stand; -1 for a block that takes none."""
+
+    def without_thinking(self, fragment: bytes) -> bytes:
+        """A wire message less what its provider binds to all that stands before it."""
 
     def fragments(self, messages: Sequence[Message], model: Model) -> list[tuple[int, bytes]]:
         """Convert messages to wire messages: `(number of messages it covers, bytes)` each.

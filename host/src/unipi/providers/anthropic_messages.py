@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unipi.prefix.canonical import string
+from unipi.prefix.canonical import compact, string
 from unipi.prefix.marks import Marker
 from unipi.prefix.wire import Head
 from unipi_hookspecs import AssistantMessage, Text, Thinking, ToolResultMessage
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 VERSION = "2023-06-01"
 """The version that all compatible servers take; 2026-10-21 refuses `temperature` and its kin."""
 
-_MARKER = b',"cache_control":{"type":"ephemeral"}'
 _MARKERS = 4
 _LOOK_BACK = 20
 _UNMARKED = ("thinking", "redacted_thinking")
@@ -75,21 +74,21 @@ class AnthropicMessages:
             "model": model.id,
             "max_tokens": max_tokens,
             "stream": True,
-            "cache_control": {"type": "ephemeral"},
+            "cache_control": _cache_control(spec),
             **anthropic_thinking(model, spec.thinking, max_tokens),
         }
         system = [b'{"type":"text","text":' + string(t) for t in spec.system if t.strip()]
         tools = [_tool(tool) for tool in spec.tools]
         return Head(
             envelope(spec, members)
-            + _marked(b'"system":[', system)
-            + _marked(b'"tools":[', tools)
+            + _marked(b'"system":[', system, spec)
+            + _marked(b'"tools":[', tools, spec)
             + b'"messages":['
         )
 
     def marker(self, spec: HeadSpec) -> Marker:
         taken = 1 + bool(spec.tools) + any(text.strip() for text in spec.system)
-        return Marker(_MARKER, _MARKERS - taken, _LOOK_BACK)
+        return Marker(_marker(spec), _MARKERS - taken, _LOOK_BACK)
 
     def block_ends(self, fragment: bytes) -> list[int]:
         """Where each block's marker would stand; thinking takes none, nor does a bare text."""
@@ -102,6 +101,21 @@ class AnthropicMessages:
             -1 if kind in _UNMARKED else end - 1
             for kind, (_, end) in zip(kinds, items(text, at), strict=True)
         ]
+
+    def without_thinking(self, fragment: bytes) -> bytes:
+        """The message without its thinking, the rest of it byte for byte; none where all is."""
+        if b'thinking"' not in fragment:
+            return fragment
+        text = fragment.decode("latin-1")
+        at = next(start for key, start, _ in members(text) if key == "content")
+        if text[at] == '"':
+            return fragment
+        blocks = [text[start:end].encode("latin-1") for start, end in items(text, at)]
+        kept = [block for block in blocks if read_json(block).get("type") not in _UNMARKED]
+        if len(kept) == len(blocks):
+            return fragment
+        end = at + 1 + sum(map(len, blocks)) + len(blocks) - 1
+        return b"%b[%b%b" % (fragment[:at], b",".join(kept), fragment[end:]) if kept else b""
 
     def fragments(self, messages: Sequence[Message], model: Model) -> list[tuple[int, bytes]]:
         """Convert messages; see `WireApi.fragments`.
@@ -133,10 +147,19 @@ class AnthropicMessages:
         return found
 
 
-def _marked(opening: bytes, unclosed: Sequence[bytes]) -> bytes:
+def _cache_control(spec: HeadSpec) -> dict[str, JSON]:
+    # One time to live for all markers: a longer one may not stand behind a shorter one.
+    return {"ttl": spec.ttl, "type": "ephemeral"} if spec.ttl else {"type": "ephemeral"}
+
+
+def _marker(spec: HeadSpec) -> bytes:
+    return b',"cache_control":' + compact(_cache_control(spec))
+
+
+def _marked(opening: bytes, unclosed: Sequence[bytes], spec: HeadSpec) -> bytes:
     if not unclosed:
         return b""
-    return opening + b"},".join(unclosed) + _MARKER + b"}],"
+    return opening + b"},".join(unclosed) + _marker(spec) + b"}],"
 
 
 def _tool(tool: ToolSpec) -> bytes:

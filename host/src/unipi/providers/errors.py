@@ -25,15 +25,21 @@ ErrorKind: TypeAlias = Literal[
     "not_found",
     "quota",
     "overflow",
+    "bound_thinking",
     "invalid",
     "stream",
     "cancelled",
 ]
 
-Action: TypeAlias = Literal["retry", "compact", "authenticate", "fail"]
-"""What helps: the same bytes again; a shorter history; another key; nothing the host can do."""
+Action: TypeAlias = Literal["retry", "compact", "unbind", "authenticate", "fail"]
+"""What helps: the same bytes again; a shorter history; the history without its thinking; another
+key; nothing the host can do."""
 
-_HELPS: Mapping[ErrorKind, Action] = {"overflow": "compact", "auth": "authenticate"}
+_HELPS: Mapping[ErrorKind, Action] = {
+    "overflow": "compact",
+    "bound_thinking": "unbind",
+    "auth": "authenticate",
+}
 
 MAX_TEXT = 500
 """Characters of a foreign text that an error quotes."""
@@ -131,6 +137,13 @@ _OVERFLOW = re.compile(
     r"|input is too long for requested model",
     re.IGNORECASE,
 )
+# Anthropic, Preserved thinking; the second text is what older models say.
+_BOUND = re.compile(
+    r"invalid `?signature`? in `?thinking`? block"
+    r"|bound to a different conversation"
+    r"|blocks in the latest assistant message cannot be modified",
+    re.IGNORECASE,
+)
 _SPENT = re.compile(
     r"spend(ing)? (cap|limit)|usage limit|credit balance|exceeded your current quota|billing",
     re.IGNORECASE,
@@ -192,6 +205,8 @@ def response_error(
 def _kind(status: int, codes: tuple[str, ...], message: str) -> ErrorKind:
     if status in {400, 413, 422, 500} and is_overflow(f"{' '.join(codes)} {message}"):
         return "overflow"
+    if status == 400 and _BOUND.search(message):
+        return "bound_thinking"
     named = next((_BY_TYPE[code] for code in codes if code in _BY_TYPE), None)
     if status == 429:
         return "quota" if named == "quota" else "rate_limit"

@@ -37,7 +37,13 @@ def _prices(
 
 
 def _anthropic(
-    model_id: str, prices: Prices, *, minimum: int, max_tokens: int, dialect: str = ""
+    model_id: str,
+    prices: Prices,
+    *,
+    minimum: int,
+    max_tokens: int,
+    dialect: str = "",
+    binds_thinking: bool = False,
 ) -> Model:
     return Model(
         provider="anthropic",
@@ -52,6 +58,7 @@ def _anthropic(
         prices=prices,
         dialect=dialect,
         api_key_env="ANTHROPIC_API_KEY",
+        binds_thinking=binds_thinking,
     )
 
 
@@ -84,6 +91,7 @@ MODELS: Mapping[str, Model] = {
             _prices(fresh=4.0, output=20.0, read=0.20, write=5.0, long=8.0),
             minimum=512,
             max_tokens=64_000,
+            binds_thinking=True,  # Anthropic, Preserved thinking (2026-09-02)
         ),
         _anthropic(
             "claude-sonnet-5",

@@ -182,6 +182,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "max_tokens": ("a number of tokens", _is_count),
     "min_cache_tokens": ("a number of tokens", _is_count),
     "reasoning": ("true or false", lambda value: isinstance(value, bool)),
+    "binds_thinking": ("true or false", lambda value: isinstance(value, bool)),
     "input": ('a list such as ["text", "image"]', _is_texts),
     "prices": ("an object", lambda value: isinstance(value, dict)),
     "dialect": ("a string", _is_text),

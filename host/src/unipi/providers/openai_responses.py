@@ -91,6 +91,10 @@ class OpenAIResponses:
     def block_ends(self, fragment: bytes) -> list[int]:
         return []
 
+    def without_thinking(self, fragment: bytes) -> bytes:
+        """The message as it is: here reasoning is bound to nothing before it."""
+        return fragment
+
     def fragments(self, messages: Sequence[Message], model: Model) -> list[tuple[int, bytes]]:
         """Convert messages; see `WireApi.fragments`.
 

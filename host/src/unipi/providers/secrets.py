@@ -1,4 +1,5 @@
-"""API keys: out of the environment or a command, and into a header, with no stop on the way."""
+"""API keys: out of the environment, a command or a keyring, and into a header, with no stop on the
+way."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from unipi_hookspecs import Model
 
+KEYRING = "keyring:"
 COMMAND_TIMEOUT = 60.0
 """Seconds that a key command may take; a password manager may be asking its user."""
 
@@ -49,14 +51,16 @@ class Secret:
 async def find_secret(model: Model, environ: Mapping[str, str] | None = None) -> Secret | None:
     """Find the key of a model: None when the model names none.
 
-    `api_key_env` is the name of an environment variable, or `!` and a command that prints the key
-    (Pi's form). Raises SecretError when it yields nothing usable.
+    `api_key_env` is the name of an environment variable, `!` and a command that prints the key
+    (Pi's form), or `keyring:SERVICE/USER`. Raises SecretError when it yields nothing usable.
     """
     source = model.api_key_env
     if not source:
         return None
     if source.startswith("!"):
         return await _from_command(model, source[1:].strip())
+    if source.startswith(KEYRING):
+        return await _from_keyring(model, source.removeprefix(KEYRING))
     value = (os.environ if environ is None else environ).get(source, "")
     if not value.strip():
         raise SecretError(
@@ -67,6 +71,40 @@ async def find_secret(model: Model, environ: Mapping[str, str] | None = None) ->
         return Secret(value)
     except SecretError as error:
         raise SecretError(f"{model.provider}, environment variable {source}: {error}") from None
+
+
+async def _from_keyring(model: Model, place: str) -> Secret:
+    """Ask the system's keyring, in a thread: it may be asking its user for the password."""
+    import anyio.to_thread
+
+    service, slash, user = place.partition("/")
+    if not (service and slash and user):
+        raise SecretError(
+            f"{model.provider}: api_key_env must be keyring:SERVICE/USER; correct models.json"
+        )
+    try:
+        import keyring
+    except ImportError:
+        raise SecretError(
+            f"{model.provider}: its key is in a keyring, for which the package keyring is needed: "
+            "install unipi[keyring]"
+        ) from None
+    try:
+        value = await anyio.to_thread.run_sync(keyring.get_password, service, user)
+    except Exception as error:  # noqa: BLE001 - backends raise what they like, and it may quote a value
+        raise SecretError(
+            f"{model.provider}: the keyring could not be read ({type(error).__name__}); unlock it, "
+            "or give another key source (api_key_env) in models.json"
+        ) from None
+    if value is None:
+        raise SecretError(
+            f"{model.provider}: the keyring holds no key for {service}/{user}; "
+            f"`keyring set {service} {user}` puts one there"
+        )
+    try:
+        return Secret(value)
+    except SecretError as error:
+        raise SecretError(f"{model.provider}, keyring {service}/{user}: {error}") from None
 
 
 async def _from_command(model: Model, command: str) -> Secret:

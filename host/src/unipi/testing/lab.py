@@ -53,13 +53,14 @@ class Lab:
 
 
 def model(base_url: str, api: str = "anthropic-messages") -> Model:
-    """A model served by the simulator at `base_url`."""
+    """A model served by the simulator at `base_url`; Anthropic's binds its thinking, as new ones do."""
     return Model(
         "sim",
         "sim-model",
         api,
         base_url,
         headers={"x-api-key": "sim", "authorization": "Bearer sim"},
+        binds_thinking=api == "anthropic-messages",
     )
 
 
