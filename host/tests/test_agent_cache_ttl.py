@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from unipi.agent import AgentOptions
-from unipi.cli.main import cli
 from unipi.session import Session
 from unipi.sim import Answer, Call, Clock, Say, Simulator
 from unipi.testing import lab, prefix_breaks
@@ -77,31 +75,3 @@ async def test_auto_takes_an_hour_once_a_pause_was_worth_it(tmp_path, pause, cho
     async with lab(tmp_path, [Say("a")], session=session, options=options) as it:
         await it.agent.prompt("go on")
     assert chosen in it.requests[0].body
-
-
-def test_a_setting_that_is_none_of_the_three_is_told(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("UNIPI_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "settings.json").write_text(
-        '{"cache_ttl": "2h", "default_model": "anthropic/claude-opus-5-5"}'
-    )
-    result = CliRunner().invoke(cli, ["run", "--no-session", "-p", "hello"])
-    assert result.exit_code == 2
-    assert "`cache_ttl` must be" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [('{"keep": 3}', "must be an object with"), ('{"reserve_tokens": true}', "a number of tokens")],
-)
-def test_a_compaction_setting_that_cannot_be_used_is_told(
-    tmp_path, monkeypatch, value, words
-) -> None:
-    monkeypatch.setenv("UNIPI_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "settings.json").write_text(
-        f'{{"compaction": {value}, "default_model": "anthropic/claude-opus-5-5"}}'
-    )
-    result = CliRunner().invoke(cli, ["run", "--no-session", "-p", "hello"])
-    assert result.exit_code == 2
-    assert words in result.stderr

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unipi.agent.cache_ttl import CacheTtl
     from unipi.hooks import Failure
     from unipi.loader.settings import Settings
+    from unipi.prefix.guard import PrefixPolicy
     from unipi_hookspecs import Model
 
 
@@ -83,6 +84,14 @@ def cache_ttl(settings: Settings) -> CacheTtl:
     value = settings.values.get("cache_ttl", "5m")
     if value not in ("5m", "1h", "auto"):
         fail('settings.json: `cache_ttl` must be "5m", "1h" or "auto"', 2)
+    return value
+
+
+def prefix_policy(settings: Settings) -> PrefixPolicy:
+    """The setting `prefix_policy`: "enforce", "record" or "off"; or exit."""
+    value = settings.values.get("prefix_policy", "enforce")
+    if value not in ("enforce", "record", "off"):
+        fail('settings.json: `prefix_policy` must be "enforce", "record" or "off"', 2)
     return value
 
 

@@ -58,10 +58,10 @@ if TYPE_CHECKING:
 @click.option(
     "--prefix-policy",
     "policy",
-    default="enforce",
-    show_default=True,
+    default=None,
     type=click.Choice(["enforce", "record", "off"]),
-    help="What becomes of a plugin that rewrites what was sent.",
+    help="What becomes of a plugin that rewrites what was sent; else as the setting "
+    "`prefix_policy` says, else enforce.",
 )
 @click.option(
     "--thinking",
@@ -90,7 +90,7 @@ def run(
     paths: Sequence[Path],
     deny: Sequence[str],
     strict: bool,
-    policy: str,
+    policy: str | None,
     thinking: str,
     max_turns: int,
     save_wait: float,
@@ -103,7 +103,13 @@ def run(
     # Starting makes objects by the ten thousand and no garbage: looking for some takes a tenth of it.
     gc.disable()
     from unipi.agent import AgentOptions
-    from unipi.cli._load import cache_ttl, choose_model, compaction_options, load_host
+    from unipi.cli._load import (
+        cache_ttl,
+        choose_model,
+        compaction_options,
+        load_host,
+        prefix_policy,
+    )
     from unipi.cli._summary import JsonLines, PlainText, Summary
 
     if prompt == "-":
@@ -119,7 +125,7 @@ def run(
     session = _session(cwd, session_path, go_on=go_on, fork=fork, in_memory=no_session)
     options = AgentOptions(
         thinking=thinking,  # type: ignore[arg-type]  # click.Choice has checked it
-        policy=policy,  # type: ignore[arg-type]  # click.Choice has checked it
+        policy=policy or prefix_policy(settings),  # type: ignore[arg-type]  # click.Choice has checked it
         max_turns=max_turns,
         save_wait=save_wait,
         fresh_head=fresh_head,
