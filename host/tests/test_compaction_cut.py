@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -239,8 +240,11 @@ def test_what_was_reported_counts_and_what_came_since_is_estimated() -> None:
 
 
 def test_a_report_from_before_a_compaction_is_not_about_this_context() -> None:
-    found = estimate([SummaryMessage("compaction", "s" * 40), user(40)])
-    assert (found.reported, found.since) == (0, 20)
+    kept = attrs.evolve(said(40, usage=Usage(input=90_000)), timestamp=5)
+    found = estimate([SummaryMessage("compaction", "s" * 40, 9), user(40), kept])
+    assert (found.reported, found.since) == (0, 30)
+    new = attrs.evolve(kept, usage=Usage(input=70), timestamp=11)
+    assert estimate([SummaryMessage("compaction", "s", 9), kept, new]).reported == 70
 
 
 def test_the_rule_is_set_right_by_reports_that_can_be_believed() -> None:

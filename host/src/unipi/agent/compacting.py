@@ -235,11 +235,13 @@ class Compactor:
         }
         if made.details is not None:
             fields["details"] = made.details
+        owner = plugin or ("user" if why == "manual" else "host")
+        fields["unipi"] = {"owner": owner, "why": why}  # for a process that goes on from here
         if plugin is not None:
             fields["fromHook"] = True
         entry = agent.session.append("compaction", fields)
         items = [Item(item.entry_id, item.message) for item in agent.session.context()]
-        agent.lineage.replace(items, Reason("compaction", _owner(why, plugin), detail=why))
+        agent.lineage.replace(items, Reason("compaction", owner, detail=why))
         messages = [item.message for item in items]
         agent.tail.remember(messages)
         self._size, self._since = None, 0
@@ -256,10 +258,6 @@ class Compactor:
             tokens_before=cut.tokens_before,
             tokens_after=self.tokens,
         )
-
-
-def _owner(why: Why, plugin: str | None) -> str:
-    return plugin or ("user" if why == "manual" else "host")
 
 
 def _problem(made: Compaction, branch: list[Entry]) -> str:

@@ -178,7 +178,9 @@ def _resume(agent: Agent, *, fresh_head: bool) -> None:
     making = records.making_from(stored, head)
     rewriter = request.get("rewrittenBy")
     spec = _stored_spec(agent, stored)
-    if fresh_head:
+    if compacted := records.compacted_since_request(branch):
+        agent.lineage.want_boundary(compacted)
+    elif fresh_head:
         agent.lineage.want_boundary(Reason("reload", "user", detail="a fresh head was asked for"))
     elif not _same_model(agent, stored):
         agent.lineage.want_boundary(Reason("model", "user", detail="another model was chosen"))

@@ -143,6 +143,23 @@ def mark_from(data: Mapping[str, JSON]) -> Mark | None:
     return None
 
 
+def compacted_since_request(branch: Sequence[Entry]) -> Reason | None:
+    """The boundary that a compaction asks for whose process sent no request after it."""
+    for entry in reversed(branch):
+        if entry.type == "custom" and entry.fields.get("customType") == REQUEST:
+            return None
+        if entry.type == "compaction":
+            said = entry.fields.get("unipi")
+            known = said if isinstance(said, dict) else {}
+            owner, why = known.get("owner"), known.get("why")
+            return Reason(
+                "compaction",
+                owner if isinstance(owner, str) else "host",
+                detail=why if isinstance(why, str) else "",
+            )
+    return None
+
+
 def reason_from(data: Data) -> Reason:
     """Why the boundary of a `unipi.epoch` entry was crossed."""
     cause, owner, detail = data.get("cause"), data.get("owner"), data.get("detail")

@@ -97,18 +97,20 @@ def estimate(messages: Sequence[Message], calibration: Calibration | None = None
     """The size of the context that `messages` make.
 
     The last answer with a usage counts for everything up to and with it; what follows is
-    estimated. Without one everything is.
+    estimated. Without one everything is. An answer from before a compaction, though it was kept,
+    tells of a context that is gone.
     """
     known = calibration or Calibration()
+    compacted = max(
+        (m.timestamp for m in messages if isinstance(m, SummaryMessage) and m.kind == "compaction"),
+        default=-1,
+    )
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
-        if isinstance(message, SummaryMessage) and message.kind == "compaction":
-            break  # a usage from before it is about a context that is gone
-        if isinstance(message, AssistantMessage) and message.stop_reason not in (
-            "error",
-            "aborted",
-        ):
-            total = message.usage.prompt + message.usage.output if message.usage else 0
-            if total:
-                return Estimate(total, known.tokens(messages[place + 1 :]))
+        if not isinstance(message, AssistantMessage) or message.timestamp <= compacted:
+            continue
+        if message.stop_reason in ("error", "aborted") or message.usage is None:
+            continue
+        if total := message.usage.prompt + message.usage.output:
+            return Estimate(total, known.tokens(messages[place + 1 :]))
     return Estimate(0, known.tokens(messages))
