@@ -114,6 +114,29 @@ async def test_over_the_window_less_its_reserve_it_happens_before_the_next_reque
     assert max(r.prompt_tokens for r in it.requests) < 8_000
 
 
+@pytest.mark.parametrize(("binds", "when"), [(False, 3), (True, 4)])
+async def test_a_model_that_binds_its_thinking_is_let_finish_its_round_first(
+    tmp_path: Path, binds: bool, when: int
+) -> None:
+    class Fill:
+        @hookimpl
+        def register_tools(self):
+            run = lambda call, ctx: LONG * 3  # noqa: E731 - the shortest tool there is
+            return [Tool("fill", "Fill up.", parameters={"type": "object"}, run=run)]
+
+    call = Answer((Say("more"), Call("fill", {})))
+    script = [Say("hello"), call, Say("done"), Say("and on")]
+    script.insert(when - 1, Say(SUMMARY))
+    options = AgentOptions(compaction=CompactionOptions(keep=500, reserve=2_000))
+    async with lab(tmp_path, script, options=options, plugins=[("fill", Fill())]) as it:
+        it.agent.model = attrs.evolve(it.agent.model, context_window=6_500, binds_thinking=binds)
+        for text in (LONG, "fill", "on"):
+            await it.agent.prompt(text)
+    asked = [n for n, r in enumerate(it.requests, 1) if b"Stop working" in r.body]
+    assert asked == [when]
+    assert [o.status for o in outcomes(it)] == ["applied"]
+
+
 async def test_what_cannot_shrink_is_tried_once_and_told_with_the_way_out(tmp_path: Path) -> None:
     calls = [Answer((Say(f"step {n}"), Call("echo", {"n": n}))) for n in range(5)]
     script = [Say("hello"), *(Say("no summary") for _ in range(1)), *calls, Say("done")]

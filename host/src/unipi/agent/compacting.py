@@ -104,6 +104,8 @@ class Compactor:
         """Compact if the context has outgrown the window less its reserve."""
         if self._tired or not self.options.enabled or not self._over():
             return
+        if self._agent.model.binds_thinking and self._in_round():
+            return  # its thinking would have to go, and is wanted until the round is over
         outcome = await self.compact("threshold")
         if outcome.status != "applied" or self._over():
             self._tired = True
@@ -124,6 +126,11 @@ class Compactor:
         return self.tokens > model.context_window - min(
             self.options.reserve, model.context_window // 2
         )
+
+    def _in_round(self) -> bool:
+        """Whether the model is in the middle of its calls: the last thing said is a result."""
+        items = self._agent.lineage.items
+        return bool(items) and isinstance(items[-1].message, ToolResultMessage)
 
     def _stuck(self, outcome: Compacted) -> str:
         window = self._agent.model.context_window
