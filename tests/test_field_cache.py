@@ -9,10 +9,11 @@ import attrs
 import orjson
 import pytest
 
+from unipi.agent import AgentOptions, RunFailedError
 from unipi.session import Session
-from unipi.sim import Answer, Call, Say, Simulator, Think
+from unipi.sim import Answer, Call, Fault, Say, Simulator, Think
 from unipi.testing import lab, prefix_breaks
-from unipi_hookspecs import CustomMessage, Tool, hookimpl
+from unipi_hookspecs import CustomMessage, Text, Tool, UserMessage, hookimpl
 
 MARKER = b',"cache_control":{"type":"ephemeral"}'
 HISTORY = "the history of this project, line by line. " * 1_000
@@ -63,7 +64,8 @@ async def test_a_turn_of_any_width_leaves_the_whole_prompt_before_it_readable(
     assert len(it.requests) == 4
     assert max(kept(it.requests)) <= 0
     assert all(marked(request) <= 4 for request in it.requests)
-    assert prefix_breaks(it.requests) == []  # a first one moves no byte
+    bodies = [request.body for request in it.requests]  # a first one moves no byte
+    assert all(after.startswith(before[:-2]) for before, after in pairwise(bodies))
 
 
 @pytest.mark.parametrize("widths", [[18, 60, 30], [10, 10, 10, 10], [30, 1, 30, 1, 30]])
@@ -97,15 +99,22 @@ async def test_a_resumed_session_sends_the_marker_where_it_stood(tmp_path: Path)
     assert it.boundaries == []
 
 
-async def test_a_wide_turn_whose_request_failed_is_still_within_reach(tmp_path: Path) -> None:
-    """Blocks that no answer was given to count as well: their request may have written nothing."""
-    script = [Say("begun"), wide(5), wide(5, "b"), Say("done")]
+async def test_blocks_of_a_request_that_failed_are_counted_for_the_next_one_s_look_back(
+    tmp_path: Path,
+) -> None:
+    """Their request may have written nothing, so the end to reach is that of the one before."""
+    more = UserMessage([Text("go on"), Text("to the end")], 1)
+    script = [Say("begun"), wide(8), Fault(status=400), Say("done")]
     async with lab(tmp_path, script, plugins=[("echo", Echo())]) as it:
         await it.agent.prompt(HISTORY)
-        it.agent.lineage.answered = lambda prompt: None
-        await it.agent.prompt("twice")
-    assert marked(it.requests[-2]) == 3
-    assert marked(it.requests[-1]) == 4
+        with pytest.raises(RunFailedError):
+            await it.agent.prompt("all at once")
+        await it.agent.user_message(more, "follow_up")
+        await it.agent.settled()
+    *_, read, failed, last = it.sim.requests
+    assert (read.status, failed.status, last.status) == (200, 400, 200)
+    assert (marked(failed), marked(last)) == (3, 4)
+    assert last.cached_tokens >= read.prompt_tokens
 
 
 async def test_what_is_sealed_says_where_messages_end_with_the_markers_in(tmp_path: Path) -> None:
@@ -166,8 +175,6 @@ class Many:
 async def test_a_plugin_s_markers_never_make_more_than_four_and_are_no_rewrite(
     tmp_path: Path, policy
 ) -> None:
-    from unipi.agent import AgentOptions
-
     rounds = [Answer((Say(f"round {n}"), Call(f"tool{n:02}", {}))) for n in range(4)]
     script = [*rounds, Say("done"), wide(12), Say("end")]
     plugins = [("marks", Marks()), ("many", Many()), ("echo", Echo())]

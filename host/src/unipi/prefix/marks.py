@@ -12,11 +12,33 @@ whose entry has been read by then.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import overload
 
 from attrs import Factory, define, frozen
+
+_MESSAGES = b'"messages":['
+# As it stands in JSON and nowhere in a string, where its quotes would be escaped.
+_WRITTEN = re.compile(rb',"cache_control":\{[^{}]*\}')
+
+
+def extended_by(before: bytes, after: bytes) -> bytes | None:
+    """What the body `after` adds to the body `before`, or None when it is not that and a tail.
+
+    Markers inside messages are set aside; everything else is compared byte for byte.
+    """
+    for one, other in ((before, after), (_unmarked(before), _unmarked(after))):
+        stem = one.removesuffix(b"]}")
+        if other.startswith(stem):
+            return other[len(stem) :]
+    return None
+
+
+def _unmarked(body: bytes) -> bytes:
+    head, opening, messages = body.partition(_MESSAGES)
+    return head + opening + _WRITTEN.sub(b"", messages)
 
 
 @frozen

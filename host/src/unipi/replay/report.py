@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from unipi.sim import Profile
     from unipi_hookspecs import JSON, Boundary
 
-    from .watch import Added
 
 _SHARE: Final = 0.9
 
@@ -30,7 +29,7 @@ class Sent:
     prompt: int
     cached: int
     boundary: Boundary | None
-    added: Added
+    user_text: bool
     answered: bool
 
 
@@ -127,9 +126,8 @@ def find_misses(requests: Sequence[Sent], profile: Profile) -> tuple[Miss, ...]:
 
     A cause is that of the boundary crossed since the answer before; else `idle` (the entries had
     outlived the provider's TTL), `minimum` (the prompt before was too short to be kept),
-    `granularity` (only what the provider rounds off was lost), `look_back` (more blocks were
-    added than the provider looks back over), `thinking_stripped` (the model drops old thinking
-    from its prompt), `unexplained`.
+    `granularity` (only what the provider rounds off was lost), `thinking_stripped` (the model drops
+    old thinking from its prompt), `unexplained`.
     """
     misses: list[Miss] = []
     before: Sent | None = None
@@ -158,9 +156,7 @@ def _cause(before: Sent, since: Sequence[Sent], profile: Profile) -> str:
         return "minimum"
     if before.prompt - request.cached < profile.granularity:
         return "granularity"
-    if profile.kind == "markers" and any(s.added.blocks >= profile.look_back for s in since):
-        return "look_back"
     strips = request.model.startswith(profile.strips_thinking)
-    if strips and any(sent.added.user_text for sent in since):
+    if strips and any(sent.user_text for sent in since):
         return "thinking_stripped"
     return "unexplained"

@@ -198,7 +198,7 @@ class Walk:
                 prompt=usage.prompt if usage else 0,
                 cached=(usage.cache_read or 0) if usage else 0,
                 boundary=ledger.boundaries[-1] if ledger.number != epoch else None,
-                added=provider.watch.added,
+                user_text=provider.watch.user_text,
                 answered=answered,
             )
         )

@@ -10,6 +10,7 @@ from attrs import Factory, define
 from unipi.agent import AgentOptions, Notice, open_agent, prepare_host
 from unipi.builtin import ESSENTIAL, builtin_plugins
 from unipi.loader import LoadOptions
+from unipi.prefix.marks import extended_by
 from unipi.session import Session
 from unipi.sim import Clock, Simulator
 from unipi_hookspecs import Boundary, EpochBoundaryEvent, Model
@@ -115,11 +116,11 @@ async def lab(
 def prefix_breaks(requests: Sequence[Recorded]) -> list[int]:
     """The requests that do not extend the one before them, by index.
 
-    A body extends another when it begins with its bytes up to the closing brackets.
+    A body extends another when it begins with its bytes up to the closing brackets; cache markers
+    inside messages, which are no content, are set aside.
     """
-    broken = []
-    for index in range(1, len(requests)):
-        before, now = requests[index - 1].body, requests[index].body
-        if not now.startswith(before[: -len(b"]}")]):
-            broken.append(index)
-    return broken
+    return [
+        index
+        for index in range(1, len(requests))
+        if extended_by(requests[index - 1].body, requests[index].body) is None
+    ]
