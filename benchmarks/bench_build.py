@@ -124,6 +124,7 @@ def _grow(api: WireApi, texts: list[str]) -> tuple[list[float], list[float]]:
         sealed = lineage.extend(fragments)
         copies.append(perf_counter() - built)
         turns.append(built - begin)
+        lineage.answered(None)
         assert sent == at
         assert sealed.fingerprint == twin.fingerprint()
     return turns, copies

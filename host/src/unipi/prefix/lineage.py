@@ -87,7 +87,8 @@ class Lineage:
         self._covered = 0  # items[:_covered] have been projected and sent
         self._sent = 0  # _shown[:_sent] were in the last request
         self.set_aside = False  # whether the last request left out a plugin's cache marker
-        self._unanswered: list[bytes] = []  # sent since the provider last wrote an entry
+        # Sent since the provider last wrote an entry; None: more than any marker could bridge.
+        self._unanswered: list[bytes] | None = []
         self._pending: Reason | None = None
         self._diverged: str | None = None
 
@@ -212,7 +213,7 @@ class Lineage:
 
     def answered(self, prompt: int | None) -> None:
         """An answer came: the next request can read what was sent, so many tokens if reported."""
-        self._unanswered.clear()
+        self._unanswered = []
         if prompt is not None:
             self.ledger.saw_prompt(prompt)
 
@@ -223,6 +224,8 @@ class Lineage:
         """
         prefix = self.prefix
         assert prefix is not None, "asked for while extending one"
+        if self._unanswered is None:
+            return None
         new = [prefix.message(index) for index in range(first, len(prefix))]
         earlier = self._unanswered[:]
         self._unanswered += new
@@ -234,6 +237,8 @@ class Lineage:
             for index, raw in enumerate(new)
             for block, end in enumerate(self.api.block_ends(raw))
         ]
+        if behind + len(places) >= look_back - 1:
+            self._unanswered = None  # no block of a later request lies within reach
         chosen = bridge([end for _, _, end in places], behind, look_back)
         return None if chosen is None else self._mark(*places[chosen][:2])
 
