@@ -38,7 +38,8 @@ class Bench:
     """A host of one session: seals requests, ends responses, runs the command."""
 
     def __init__(self):
-        self.ctx = SimpleNamespace(session=SimpleNamespace(id=f"session-{next(numbers)}"))
+        session = SimpleNamespace(id=f"session-{next(numbers)}")
+        self.ctx = SimpleNamespace(session=session, settings={})
         self.before = b""
         plugin.session_start(SessionStartEvent("startup"), self.ctx)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unipi_hookspecs import Command, Manifest, hookimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from unipi_hookspecs import (
         Context,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ThinkingLevelSelectEvent,
     )
 
+    from .exporters import Exporters
     from .session import Sessions
 
 __version__ = "0.1.0"
@@ -39,6 +40,8 @@ manifest = Manifest(
     host=">=0.1,<0.2",
     description="Says what extended and what broke the prefix (/unipi:prefix-cache).",
 )
+
+_exporters: Exporters | None = None
 
 
 @cache
@@ -67,8 +70,21 @@ def register_commands(ctx: LoadContext) -> Sequence[Command]:
 
 
 @hookimpl
-def session_start(event: SessionStartEvent, ctx: Context) -> None:
+def session_start(event: SessionStartEvent, ctx: Context) -> Awaitable[None] | None:
     _sessions().reset(ctx.session.id)
+    return _exporting(ctx)
+
+
+def _exporting(ctx: Context) -> Awaitable[None] | None:
+    """What has to be waited for before figures go out; nothing, and nothing imported, when off."""
+    global _exporters
+    if _exporters is None:
+        if not (ctx.settings.get("otel") or ctx.settings.get("prometheus")):
+            return None
+        from .exporters import Exporters
+
+        _exporters = Exporters()
+    return _exporters.switch_on(ctx) if _exporters.wanted(ctx.settings) else None
 
 
 @hookimpl
@@ -84,6 +100,8 @@ def provider_request_sealed(event: ProviderRequestSealedEvent, ctx: Context) -> 
 @hookimpl
 def provider_response_end(event: ProviderResponseEndEvent, ctx: Context) -> None:
     _sessions().of(ctx.session.id).usage.add(event)
+    if _exporters is not None:
+        _exporters.response(event, ctx.session.id)
 
 
 @hookimpl
@@ -113,3 +131,5 @@ def thinking_level_select(event: ThinkingLevelSelectEvent, ctx: Context) -> None
 @hookimpl
 def epoch_boundary(event: EpochBoundaryEvent, ctx: Context) -> None:
     _sessions().of(ctx.session.id).boundary(event.boundary)
+    if _exporters is not None:
+        _exporters.boundary(event.boundary)
