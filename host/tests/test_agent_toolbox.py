@@ -97,3 +97,33 @@ def test_the_list_of_a_stored_epoch_is_taken_over_and_what_is_gone_is_named(box)
     assert list(box.visible) == ["Bash", "read"]
     assert box.pending == ["edit"]
     assert "not available yet" in box.refusal("edit")
+
+
+def test_what_the_model_must_be_told_is_what_differs_from_what_it_was_told(box):
+    box.freeze()
+    assert box.changes(adds=True, removes=True) is None
+    box.offer("late", [tool("add")])
+    box.disable("read", "planner", "no")
+    verb = box.changes(adds=True, removes=True)
+    assert [t.name for t in verb.define] == ["add"]
+    assert verb.withdraw == ("read",)
+    box.told(verb)
+    assert box.changes(adds=True, removes=True) is None
+    assert box.refusal("add") is None
+    box.enable("read", "planner")
+    assert box.changes(adds=True, removes=True).offer == ("read",)
+
+
+def test_what_the_model_cannot_be_told_waits(box):
+    box.freeze()
+    box.offer("late", [tool("add")])
+    box.disable("read", "planner", "no")
+    assert box.changes(adds=False, removes=False) is None
+    assert box.pending == ["add"]
+
+
+def test_a_tool_that_comes_back_while_the_list_still_holds_it_is_there_at_once(box, told):
+    box.restore(["Bash", "slow"])
+    box.offer("server", [tool("slow")])
+    assert box.refusal("slow") is None
+    assert told == []

@@ -90,8 +90,10 @@ if TYPE_CHECKING:
         StopReason as StopReason,
         SummaryMessage as SummaryMessage,
         ToolResultMessage as ToolResultMessage,
+        ToolText as ToolText,
         Usage as Usage,
         UserMessage as UserMessage,
+        Verb as Verb,
     )
     from ._models import (
         Model as Model,
@@ -122,6 +124,8 @@ if TYPE_CHECKING:
     )
     from ._tools import (
         Call as Call,
+        Check as Check,
+        CheckResult as CheckResult,
         Command as Command,
         Flag as Flag,
         ProviderSpec as ProviderSpec,
@@ -217,8 +221,10 @@ _WHERE = {
         "StopReason",
         "SummaryMessage",
         "ToolResultMessage",
+        "ToolText",
         "Usage",
         "UserMessage",
+        "Verb",
     ),
     "_models": (
         "Model",
@@ -249,6 +255,8 @@ _WHERE = {
     ),
     "_tools": (
         "Call",
+        "Check",
+        "CheckResult",
         "Command",
         "Flag",
         "ProviderSpec",

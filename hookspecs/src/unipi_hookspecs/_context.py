@@ -158,7 +158,9 @@ class Context(Protocol):
         """Tell the model something, at the tail.
 
         With `supersedes` the text says that it replaces earlier ones of its `custom_type`, and
-        nothing is appended when it equals the live one. Returns whether it was appended or queued.
+        nothing is appended when it equals the live one; a model that takes instructions in
+        mid-conversation (`Model.verbs`) may get it as one, so it should hold no text of strangers.
+        Returns whether it was appended or queued.
         """
 
     async def append_entry(self, custom_type: str, data: JSON = None) -> str:
@@ -182,10 +184,16 @@ class Context(Protocol):
         """
 
     def register_tools(self, tools: Sequence[Tool]) -> None:
-        """Offer more tools; they join the tool list with the next epoch."""
+        """Offer more tools; they join with the next epoch, or with the next request where the
+        model can be told of them (`Model.verbs`).
+        """
 
     def disable_tool(self, name: str, reason: str) -> None:
-        """Refuse calls of a tool from now on; it leaves the tool list with the next epoch."""
+        """Refuse calls of a tool from now on.
+
+        It leaves the tool list with the next epoch, or is withdrawn with the next request where the
+        model can be told so (`Model.verbs`).
+        """
 
     def enable_tool(self, name: str) -> None:
         """Take a `disable_tool` of this plugin back."""

@@ -104,10 +104,37 @@ class ToolResultMessage:
 
 @shown
 @frozen(repr=False)
+class ToolText:
+    """A tool as a model is told of it; `schema` is canonical JSON."""
+
+    name: str
+    description: str
+    schema: str
+
+
+@shown
+@frozen(repr=False)
+class Verb:
+    """What a message changes from its place on, for a model whose API can be told so there.
+
+    The host alone sets it; elsewhere the message's content stands for it. With `system` the content
+    is an instruction of the system's; `effort` is the model's effort; `define` are tools told in
+    full, `offer` and `withdraw` names of tools that were told before.
+    """
+
+    system: bool = False
+    effort: str = ""
+    define: Sequence[ToolText] = ()
+    offer: Sequence[str] = ()
+    withdraw: Sequence[str] = ()
+
+
+@shown
+@frozen(repr=False)
 class CustomMessage:
     """A plugin's message to the model, sent as a user message.
 
-    `display=False` hides it from the transcript, never from the model.
+    `display=False` hides it from the transcript, never from the model. `verb` is the host's.
     """
 
     role: ClassVar[Literal["custom"]] = "custom"
@@ -116,6 +143,7 @@ class CustomMessage:
     display: bool = True
     details: JSON = None
     timestamp: int = 0
+    verb: Verb | None = None
 
 
 @shown

@@ -40,7 +40,8 @@ class Model:
 
     `context_window` and `max_tokens` are in tokens; `min_cache_tokens` is the shortest prefix the
     provider caches. `options` are members added to the head of each request as they are. With
-    `binds_thinking` the provider refuses thinking whose prefix has changed.
+    `binds_thinking` the provider refuses thinking whose prefix has changed. `verbs` are the changes
+    that the model can be told at the end of a conversation.
     """
 
     provider: str
@@ -58,6 +59,7 @@ class Model:
     headers: Mapping[str, str] = field(default=Factory(dict), repr=False)
     options: Mapping[str, JSON] = Factory(dict)
     binds_thinking: bool = False
+    verbs: Sequence[str] = ()
 
     @property
     def name(self) -> str:

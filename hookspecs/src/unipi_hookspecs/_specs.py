@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         Transform,
         Trust,
     )
-    from ._tools import Command, Flag, ProviderSpec, Renderer, Setting, Tool
+    from ._tools import Check, Command, Flag, ProviderSpec, Renderer, Setting, Tool
 
 Kind: TypeAlias = Literal["collect", "observe", "chain", "first", "veto"]
 PROJECT_NAME = "unipi"
@@ -108,6 +108,11 @@ def register_renderers(ctx: LoadContext) -> Sequence[Renderer] | None:
 @_hook("collect", registration=True)
 def register_settings(ctx: LoadContext) -> Sequence[Setting] | None:
     """Describe the settings that the plugin reads."""
+
+
+@_hook("collect", registration=True)
+def register_checks(ctx: LoadContext) -> Sequence[Check] | None:
+    """Offer checks to `unipi doctor`, which alone asks for them."""
 
 
 # Session life.

@@ -129,3 +129,31 @@ class Setting:
     description: str
     schema: Mapping[str, JSON] = Factory(dict)
     default: JSON = None
+
+
+@shown
+@frozen(repr=False)
+class CheckResult:
+    """What a check found; `detail` is one line, without secrets.
+
+    `fix` is the way out, where it is another than the check's own `fix_hint`.
+    """
+
+    status: Literal["ok", "warning", "failed"]
+    detail: str = ""
+    fix: str = ""
+
+
+@shown
+@frozen(repr=False)
+class Check:
+    """One thing that `unipi doctor` looks at.
+
+    `run` may be `def` or `async def` and changes nothing; None means that all is well. One that
+    raises, or takes longer than `timeout` seconds, has failed. `fix_hint` says what to do then.
+    """
+
+    name: str
+    run: Callable[[], Awaitable[CheckResult | None] | CheckResult | None] = field(repr=False)
+    fix_hint: str = ""
+    timeout: float = 5.0

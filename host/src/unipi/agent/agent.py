@@ -44,6 +44,7 @@ from .requests import Requester, RetryPolicy
 from .saving import AgentError, Saver
 from .tail import Tail, repaired
 from .validation import Validators
+from .verbs import Verbs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -131,6 +132,8 @@ class Agent:
         self.running = False
         self.cancelled = False
         self.lineage = Lineage(api, session.secret(), Ledger())
+        self.verbs = Verbs(self)
+        self.toolbox.tells = lambda: self.verbs.adds_tools
         self.prompt_text = SystemPrompt(self)
         self.requester = Requester(self, retry or RetryPolicy())
         self.compactor = Compactor(self, compaction or CompactionOptions())
@@ -295,9 +298,15 @@ class Agent:
 
     def store(self, message: Message) -> None:
         """Append a message to the session and to the lineage of requests."""
+        before = self.lineage.items[-1].message if self.lineage.items else None
+        stand_in = self.verbs.stand_in(before, message)
+        if stand_in is not None:
+            self.store(stand_in)
+        message = self.verbs.admitted(message)
         entry = self.session.append_message(message)
         if _reaches_model(message):
             self.lineage.append(Item(entry.id, message))
+            self.verbs.seen(message)
             self.compactor.grew(message)
         self.observer(MessageEndEvent(message))
 

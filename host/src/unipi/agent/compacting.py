@@ -249,6 +249,7 @@ class Compactor:
         entry = agent.session.append("compaction", fields)
         items = [Item(item.entry_id, item.message) for item in agent.session.context()]
         agent.lineage.replace(items, Reason("compaction", owner, detail=why))
+        agent.verbs.rebuilt()
         messages = [item.message for item in items]
         agent.tail.remember(messages)
         self._size, self._since = None, 0

@@ -53,12 +53,12 @@ async def run_loop(
             opening, _ = agent.queues.take_follow_up()  # else the first request would say nothing
         opening += await agent.prompt_text.begin_run(prompt, images)
         await agent.hooks.agent_start(AgentStartEvent())
-        for message in opening:
-            said.append(await agent.add(message))
+        await _say(agent, opening, said)
         await _turns(agent, said)
     finally:
         # What a cancelled turn leaves must be valid and told, so this part is not interrupted.
         with anyio.move_on_after(_SETTLE_SECONDS, shield=True):
+            agent.verbs.flush()
             await agent.hooks.agent_end(AgentEndEvent(tuple(said)))
             _drain_quiet(agent)
             try:
@@ -70,15 +70,13 @@ async def run_loop(
 async def _turns(agent: Agent, said: list[Message]) -> None:
     for index in range(agent.max_turns):
         steering, _ = agent.queues.take_steering()
-        for message in steering:
-            said.append(await agent.add(message))
+        await _say(agent, steering, said)
         finished = await _turn(agent, index, said)
         if agent.queues.steers:
             continue
         if finished:
             following, wants_turn = agent.queues.take_follow_up()
-            for message in following:
-                said.append(await agent.add(message))
+            await _say(agent, following, said)
             if not wants_turn:
                 return
     agent.observer(
@@ -86,10 +84,18 @@ async def _turns(agent: Agent, said: list[Message]) -> None:
     )
 
 
+async def _say(agent: Agent, messages: Sequence[Message], said: list[Message]) -> None:
+    """Add messages to the history; those that have their place right before a request wait."""
+    for message in messages:
+        if not agent.verbs.hold(message):
+            said.append(await agent.add(message))
+
+
 async def _turn(agent: Agent, index: int, said: list[Message]) -> bool:
     """One request and the calls it asks for; returns whether the loop may stop."""
     await agent.compactor.before_request()
     await agent.hooks.turn_start(TurnStartEvent(index, agent.now()))
+    said += await agent.verbs.settle()
     answer = await _answer(agent)
     said.append(answer)
     calls = [part for part in answer.content if isinstance(part, ToolCall)]

@@ -14,6 +14,7 @@ from unipi.prefix.ledger import Ledger, Reason
 from unipi.prefix.lineage import Item
 from unipi.prefix.wire import HeadSpec, ToolSpec
 from unipi.providers import Transport, api_for, find_secret
+from unipi.providers.verbs import betas
 from unipi.session import SessionWriteError
 from unipi.tools.bound import Artifacts
 from unipi_hookspecs import ResourcesDiscoverEvent, SessionShutdownEvent, SessionStartEvent
@@ -150,6 +151,7 @@ async def _begin(agent: Agent, *, fresh_head: bool) -> None:
         )
     if resumed:
         _resume(agent, fresh_head=fresh_head)
+        agent.verbs.rebuilt()
     await agent.hooks.session_start(SessionStartEvent("resume" if resumed else "startup"))
 
 
@@ -176,31 +178,41 @@ def _resume(agent: Agent, *, fresh_head: bool) -> None:
         agent.lineage.want_boundary(records.reason_from(begun))
         return
     making = records.making_from(stored, head)
-    rewriter = request.get("rewrittenBy")
     spec = _stored_spec(agent, stored)
-    if compacted := records.compacted_since_request(branch):
-        agent.lineage.want_boundary(compacted)
-    elif fresh_head:
-        agent.lineage.want_boundary(Reason("reload", "user", detail="a fresh head was asked for"))
-    elif not _same_model(agent, stored):
-        agent.lineage.want_boundary(Reason("model", "user", detail="another model was chosen"))
-    elif stored.get("thinking") != agent.thinking:
-        agent.lineage.want_boundary(Reason("thinking", "user", detail="another level was chosen"))
-    elif isinstance(rewriter, str):
-        agent.lineage.want_boundary(
-            Reason("plugin_rewrite", rewriter, avoidable=True, detail="ended by a restart")
-        )
-    elif agent.lineage.resume(spec, head, mark):
+    fresh = Reason("reload", "user", detail="a fresh head was asked for") if fresh_head else None
+    reason = (
+        records.compacted_since_request(branch) or fresh or _ended(agent, stored, request, spec)
+    )
+    if reason is None and agent.lineage.resume(spec, head, mark):
         gone = agent.toolbox.restore([tool.name for tool in spec.tools])
         agent.prompt_text.restore(spec, making.prompt, making.edits)
         agent.requester.restore_shapes(making.shapes)
         agent.restore_head(spec, making.base)
+        both = agent.lineage.after_sent()
+        if both is not None and agent.verbs.stand_in(*both) is not None:
+            detail = "another program went on where an answer had to come"
+            agent.lineage.want_boundary(Reason("resume", "host", detail=detail))
         _tell_changes(agent, gone)
         return
-    else:
-        agent.lineage.want_boundary(
-            Reason("resume", "host", detail="the stored prefix could not be rebuilt")
-        )
+    agent.lineage.want_boundary(
+        reason or Reason("resume", "host", detail="the stored prefix could not be rebuilt")
+    )
+
+
+def _ended(
+    agent: Agent, stored: records.Data, request: records.Data, spec: HeadSpec
+) -> Reason | None:
+    """Why the stored epoch cannot go on, as far as is known before its bytes are rebuilt."""
+    if not _same_model(agent, stored):
+        return Reason("model", "user", detail="another model was chosen")
+    if (stored.get("betas") or "") != betas(agent.model):
+        return Reason("payload_shape", "host", detail="the model's beta headers are others now")
+    if not agent.verbs.same_level(spec):
+        return Reason("thinking", "user", detail="another level was chosen")
+    rewriter = request.get("rewrittenBy")
+    if isinstance(rewriter, str):
+        return Reason("plugin_rewrite", rewriter, avoidable=True, detail="ended by a restart")
+    return None
 
 
 def _stored_spec(agent: Agent, stored: records.Data) -> HeadSpec:
@@ -212,7 +224,7 @@ def _stored_spec(agent: Agent, stored: records.Data) -> HeadSpec:
         tools=tuple(ToolSpec(str(name), "", b"") for name in tools)
         if isinstance(tools, list)
         else (),
-        thinking=agent.thinking,
+        thinking=stored.get("thinking") or "off",  # type: ignore[arg-type]  # a level when written
         lineage=agent.session.id,
         options=agent.model.options,
         ttl=str(stored.get("ttl") or ""),
@@ -233,7 +245,7 @@ def _tell_changes(agent: Agent, gone: Sequence[str]) -> None:
     changes = []
     if gone:
         changes.append(f"tools that are gone: {', '.join(gone)}")
-    if agent.toolbox.pending:
+    if agent.toolbox.pending and not agent.verbs.adds_tools:
         changes.append(f"tools that wait for the next epoch: {', '.join(agent.toolbox.pending)}")
     if not changes and agent.prompt_text.base() != agent.prompt_text.given:
         changes.append("the base prompt would be another one now")

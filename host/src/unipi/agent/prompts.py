@@ -1,24 +1,27 @@
 """The head that the next request wants, and what becomes of plugins' edits of the system prompt.
 
 Inside an epoch the head stands. An edit that a plugin returns from `before_agent_start` becomes a
-tail note under `enforce`; under `record` and `off` it moves the head, as a boundary that the plugin
-owns. At a boundary that a plugin asked for, edits enter the new head.
+tail note under `enforce` (an instruction of the system's where the model takes one there); under
+`record` and `off` it moves the head, as a boundary that the plugin owns. At a boundary that a plugin
+asked for, edits enter the new head.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from unipi.prefix.canonical import repair
 from unipi.prefix.guard import HeadWatch, Rewrite, shape_digest
 from unipi.prefix.ledger import Reason
 from unipi.prefix.wire import HeadSpec
+from unipi.providers.verbs import verbs_of
 from unipi_hookspecs import BeforeAgentStartEvent, CustomMessage
 
 from .cache_ttl import wire_ttl
 from .system_prompt import addition, base_prompt, moved_edit
+from .verbs import SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,10 +75,7 @@ class SystemPrompt:
     def spec(self) -> HeadSpec:
         """The next request's head: the epoch's, or a new one where a boundary is due."""
         agent, spec = self._agent, self._spec
-        same_choice = (
-            spec is not None and spec.model == agent.model and spec.thinking == agent.thinking
-        )
-        if spec is not None and same_choice and not agent.lineage.boundary_wanted:
+        if spec is not None and not self.due:
             return spec
         tools = agent.toolbox.freeze()
         if spec is not None and tools == spec.tools:
@@ -91,6 +91,14 @@ class SystemPrompt:
             ttl=wire_ttl(agent.cache_ttl, agent.session),
         )
         return self._spec
+
+    @property
+    def due(self) -> bool:
+        """Whether the next request has a new head."""
+        agent, spec = self._agent, self._spec
+        if spec is None or agent.lineage.boundary_wanted or spec.model != agent.model:
+            return True
+        return not agent.verbs.same_level(spec)
 
     def base(self) -> str:
         """The host's own prompt, from what is enabled now."""
@@ -112,7 +120,7 @@ class SystemPrompt:
             given = self._base_text = self.base()
         event = BeforeAgentStartEvent(prompt, tuple(images), given)
         start = await agent.hooks.before_agent_start(event)
-        messages: list[Message] = [message for _, message in start.messages]
+        messages: list[Message] = [evolve(message, verb=None) for _, message in start.messages]
         edit = None
         if start.system_prompt != given:
             edit = _Edit(_steps(start), given, start.system_prompt)
@@ -142,16 +150,21 @@ class SystemPrompt:
         self._watch.take(edit.steps if edit else ())
 
     def _note(self, edit: _Edit) -> list[Message]:
-        """What an edit says becomes a tail message, unless the tail says it already."""
+        """What an edit says becomes a tail message, unless the tail says it already.
+
+        Plugins are named for it, but where the model takes an instruction there: then it is as good
+        as in the prompt.
+        """
         agent = self._agent
         text = addition(edit.given, edit.returned)
-        for plugin, _ in edit.steps:
+        told = bool(text) and "system" in verbs_of(agent.model)
+        for plugin, _ in () if told else edit.steps:
             added = "added to the system prompt, and its text goes to the tail"
             self._name(plugin, added if text else "replaced the system prompt")
         if not text:
             return []
         content = f"Further instructions:\n{repair(text)}"
-        note = CustomMessage(NOTE_TYPE, content, display=False, timestamp=agent.now())
+        note = CustomMessage(NOTE_TYPE, content, display=False, timestamp=agent.now(), verb=SYSTEM)
         return [note] if agent.tail.is_news(note) else []
 
     def _name(self, plugin: str, what: str) -> None:

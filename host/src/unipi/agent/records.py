@@ -15,6 +15,7 @@ from attrs import Factory, frozen
 from unipi.prefix.ledger import ENTRY_TYPE, Reason, to_data
 from unipi.prefix.lineage import Decision, Mark
 from unipi.prefix.wire import Head
+from unipi.providers.verbs import betas
 from unipi.session import message_from_fields, message_to_fields
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def head_data(epoch: int, spec: HeadSpec, head: Head, making: Making) -> dict[st
     }
     if spec.ttl:
         data["ttl"] = spec.ttl
+    if asked := betas(spec.model):
+        data["betas"] = asked
     if making.base != head:
         data["base"] = _head_fields(making.base)
     if (making.prompt,) != tuple(spec.system):
@@ -106,8 +109,11 @@ def head_from(data: Mapping[str, JSON]) -> Head | None:
     return Head(opening.encode(), closing.encode(), data.get("leading") is True)
 
 
-def request_data(lineage: Lineage, info: RequestInfo) -> dict[str, JSON]:
-    """Where this request ends, for the process that resumes the session."""
+def request_data(lineage: Lineage, info: RequestInfo, verbs: Sequence[str] = ()) -> dict[str, JSON]:
+    """Where this request ends, for the process that resumes the session.
+
+    `verbs` are those that it is the first to use: what would have been a boundary without them.
+    """
     mark = lineage.mark()
     data: dict[str, JSON] = {
         "requestId": info.request_id,
@@ -122,6 +128,8 @@ def request_data(lineage: Lineage, info: RequestInfo) -> dict[str, JSON]:
         }
         if mark.markers:
             data["markers"] = list(mark.markers)
+    if verbs:
+        data["verbs"] = list(verbs)
     if lineage.diverged is not None:
         data["rewrittenBy"] = lineage.diverged
     return data

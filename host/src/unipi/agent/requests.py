@@ -30,6 +30,7 @@ from unipi_hookspecs import (
 
 from . import records
 from .notices import Notice
+from .verbs import is_of_tools
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -115,7 +116,9 @@ class Requester:
         )
         spec = agent.head_spec()
         sealed, info = await self._build(spec, info)
-        agent.session.append_custom(records.REQUEST, records.request_data(agent.lineage, info))
+        verbs = agent.verbs.take_used()
+        data = records.request_data(agent.lineage, info, verbs)
+        agent.session.append_custom(records.REQUEST, data)
         if agent.session.stuck:
             await agent.save()
         return await self.send(sealed, info)
@@ -124,6 +127,8 @@ class Requester:
 
     async def _build(self, spec: HeadSpec, info: RequestInfo) -> tuple[Sealed, RequestInfo]:
         agent, lineage = self._agent, self._agent.lineage
+        if lineage.reason_for(spec) is not None:
+            self._remember(lineage.retire(is_of_tools))
         messages, new_from = lineage.project()
         self._remember(lineage.take_hidden())
         override: Sequence[Message] | None = None

@@ -28,6 +28,11 @@ async def ask_beside(
     """
     spec = agent.head_spec()
     model = agent.model
+    shown, _ = agent.lineage.project()
+    last = shown[: len(shown) if upto is None else upto][-1:]
+    stand_in = agent.verbs.stand_in(last[0], tail[0]) if last else None
+    if stand_in is not None:
+        tail = [stand_in, *tail]
     info = RequestInfo(
         request_id=uuid.uuid4().hex,
         attempt=0,

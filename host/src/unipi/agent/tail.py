@@ -11,6 +11,7 @@ from unipi.redaction import scrub
 from unipi_hookspecs import CustomMessage, SummaryMessage, Text
 
 from .pictures import fit_picture
+from .verbs import SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -51,7 +52,7 @@ class Tail:
         """Append or queue a message; False when it equals the live one of its type."""
         message = evolve(message, content=repaired(message.content))
         if supersedes:
-            message = evolve(message, content=_superseding(message))
+            message = evolve(message, content=_superseding(message), verb=SYSTEM)
         if not self.is_news(message) and supersedes:
             return False
         if deliver == "next_turn":

@@ -106,6 +106,7 @@ def _document(model: Model) -> dict[str, JSON]:
 
     from unipi.providers.connections import shown_address
     from unipi.providers.models import thinking_levels
+    from unipi.providers.verbs import verbs_of
 
     return {
         "name": model.name,
@@ -117,6 +118,7 @@ def _document(model: Model) -> dict[str, JSON]:
         "min_cache_tokens": model.min_cache_tokens,
         "input": list(model.input),
         "thinking": dict(thinking_levels(model)),
+        "verbs": sorted(verbs_of(model)),
         "key": _key(model),
         "prices": asdict(model.prices) if model.prices is not None else None,
     }

@@ -20,7 +20,7 @@ from .seal import Prefix, Sealed
 from .window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from unipi_hookspecs import Boundary, Message, Model
 
@@ -118,12 +118,40 @@ class Lineage:
         """Take over a decision that an earlier process stored."""
         self._decisions[decision.entry_id] = decision
 
+    def is_dropped(self, entry_id: str) -> bool:
+        """Whether the model is shown nothing of an entry."""
+        decision = self._decisions.get(entry_id)
+        return decision is not None and decision.dropped
+
+    def retire(self, ends: Callable[[Message], bool]) -> list[Decision]:
+        """Leave out what was true of the old head alone, as the next request begins an epoch.
+
+        Returns what must be remembered of it.
+        """
+        gone = [
+            Decision(item.entry_id, dropped=True)
+            for item in self.items
+            if ends(item.message) and not self.is_dropped(item.entry_id)
+        ]
+        for decision in gone:
+            self.decide(decision)
+        if gone:
+            self._shown, self._ids = [], []
+            self._covered = self._sent = 0
+        return gone
+
     def was_sent(self, custom_type: str) -> bool:
         """Whether a message of this custom type has been sent in this epoch."""
         return any(
             getattr(message, "custom_type", None) == custom_type
             for message in self._shown[: self._sent]
         )
+
+    def after_sent(self) -> tuple[Message, Message] | None:
+        """The last message that was sent and the first that was not, where there are both."""
+        if not 0 < self._covered < len(self.items):
+            return None
+        return self.items[self._covered - 1].message, self.items[self._covered].message
 
     # Building a request.
 

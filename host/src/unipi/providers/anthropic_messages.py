@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from unipi.prefix.canonical import compact, string
 from unipi.prefix.marks import Marker
-from unipi.prefix.wire import Head
-from unipi_hookspecs import AssistantMessage, Text, Thinking, ToolResultMessage
+from unipi.prefix.wire import Head, ToolSpec
+from unipi_hookspecs import AssistantMessage, CustomMessage, Text, Thinking, ToolResultMessage, Verb
 
 from .anthropic_stream import AnthropicDecoder
 from .api import endpoint
@@ -23,15 +23,15 @@ from .models import anthropic_thinking
 from .parts import as_list, as_object, as_text, read_json
 from .plain import image_note, takes_images
 from .tool_calls import arguments_object, items, members, wire_id
+from .verbs import text_of, told_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unipi.prefix.wire import HeadSpec, ToolSpec
+    from unipi.prefix.wire import HeadSpec
     from unipi_hookspecs import (
         JSON,
         BashMessage,
-        CustomMessage,
         Image,
         Message,
         Model,
@@ -50,6 +50,7 @@ VERSION = "2023-06-01"
 _MARKERS = 4
 _LOOK_BACK = 20
 _UNMARKED = ("thinking", "redacted_thinking")
+_SYSTEM = b'{"role":"system",'
 
 
 class AnthropicMessages:
@@ -91,14 +92,18 @@ class AnthropicMessages:
         return Marker(_marker(spec), _MARKERS - taken, _LOOK_BACK)
 
     def block_ends(self, fragment: bytes) -> list[int]:
-        """Where each block's marker would stand; thinking takes none, nor does a bare text."""
+        """Where each block's marker would stand; thinking takes none, nor does a bare text.
+
+        Nor do system messages: whether each of their blocks may have one is not documented.
+        """
         text = fragment.decode("latin-1")  # a character a byte, and no byte of a string is a quote
         at = next(start for key, start, _ in members(text) if key == "content")
         if text[at] == '"':
             return [-1]
         kinds = [as_text(as_object(b).get("type")) for b in as_list(read_json(fragment)["content"])]
+        plain = not fragment.startswith(_SYSTEM)
         return [
-            -1 if kind in _UNMARKED else end - 1
+            end - 1 if plain and kind not in _UNMARKED else -1
             for kind, (_, end) in zip(kinds, items(text, at), strict=True)
         ]
 
@@ -138,6 +143,11 @@ class AnthropicMessages:
                 found.append((len(run), _results(run, model, gone)))
                 at += len(run)
                 continue
+            told = told_run(messages, at, model)
+            if told:
+                found.append((told, _told(messages[at : at + told])))
+                at += told
+                continue
             if isinstance(message, AssistantMessage):
                 gone = left_out_calls(message)
                 found.append((1, _assistant(message, model)))
@@ -168,6 +178,34 @@ def _tool(tool: ToolSpec) -> bytes:
         string(tool.description),
         tool.schema,
     )
+
+
+def _told(run: Sequence[Message]) -> bytes:
+    """One system message for all that is told at this place: two in a row are not allowed."""
+    blocks: list[bytes] = []
+    effort = ""
+    for message in run:
+        assert isinstance(message, CustomMessage), "only these are told by a verb"
+        verb = message.verb or Verb()
+        if verb.system:
+            blocks.append(_text(text_of(message)))
+        blocks += [_change(b"tool_removal", _reference(name)) for name in verb.withdraw]
+        blocks += [_change(b"tool_addition", _reference(name)) for name in verb.offer]
+        for tool in verb.define:
+            made = _tool(ToolSpec(tool.name, tool.description, tool.schema.encode())) + b"}"
+            definition = b'{"type":"tool_definition","definition":%b}' % made
+            blocks.append(_change(b"tool_addition", definition))
+        effort = verb.effort or effort
+    config = b',"output_config":{"effort":%b}' % string(effort) if effort else b""
+    return _SYSTEM + b'"content":[%b]%b}' % (b",".join(blocks), config)
+
+
+def _change(kind: bytes, tool: bytes) -> bytes:
+    return b'{"type":"%b","tool":%b}' % (kind, tool)
+
+
+def _reference(name: str) -> bytes:
+    return b'{"type":"tool_reference","name":%b}' % string(name)
 
 
 def _user(

@@ -11,6 +11,7 @@ from .connections import is_secret_header
 from .dialects import affinity_headers
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
+from .verbs import betas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,8 @@ APIS: Mapping[str, ProviderApi] = {
     "openai-chat-completions": OpenAIChat(),
     "openai-responses": OpenAIResponses(),
 }
+
+_BETA = "anthropic-beta"
 
 
 class UnknownApiError(LookupError):
@@ -58,8 +61,11 @@ def request_headers(
         "x-client-request-id": info.request_id,
         **affinity_headers(model, lineage),
     }
+    if asked := betas(model):
+        headers[_BETA] = asked
     for name, value in model.headers.items():
-        headers[name.lower()] = value
+        joined = name.lower() == _BETA and _BETA in headers
+        headers[name.lower()] = f"{headers[_BETA]},{value}" if joined else value
         if is_secret_header(name):
             guard(value.removeprefix("Bearer "))
     return headers

@@ -47,6 +47,7 @@ class Dialect:
             bytes change.
         cached: where an answer states the tokens read from the cache; the first found counts.
         written: where it states those written to it.
+        instructs: the role of an instruction in mid-conversation.
         refused: members that are answered by an error.
         overflow: how it says that a prompt is too long, in its own words.
         source: where this is stated.
@@ -67,6 +68,7 @@ class Dialect:
     marked: tuple[str, ...] = ()
     cached: tuple[str, ...] = (_DETAILS,)
     written: tuple[str, ...] = ("usage.prompt_tokens_details.cache_write_tokens",)
+    instructs: str = "system"
     refused: frozenset[str] = frozenset()
     overflow: tuple[str, ...] = ()
     source: str = ""
@@ -94,6 +96,7 @@ _DIALECTS = (
         context_window=272_000,
         limit="max_completion_tokens",
         cache_key="prompt_cache_key",
+        instructs="developer",
         overflow=_OPENAI_OVERFLOW,
         source="OpenAI, Prompt caching (2026-07-15) and the Chat Completions reference",
     ),

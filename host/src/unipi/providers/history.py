@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unipi_hookspecs import BashMessage, SummaryMessage
+from unipi_hookspecs import BashMessage, CustomMessage, SummaryMessage
 
 from .plain import bash_text, summary_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unipi_hookspecs import AssistantMessage, CustomMessage, Model, UserContent, UserMessage
+    from unipi_hookspecs import AssistantMessage, Model, UserContent, UserMessage
 
 
 def is_left_out(message: AssistantMessage) -> bool:
@@ -37,7 +37,12 @@ def is_native(message: AssistantMessage, model: Model) -> bool:
 def user_content(
     message: UserMessage | CustomMessage | SummaryMessage | BashMessage,
 ) -> str | Sequence[UserContent]:
-    """What a message that is sent as the user's says; "" when the model must not see it."""
+    """What a message that is sent as the user's says; "" when the model must not see it.
+
+    A change of the effort, where the model is not told it by a verb, is none of its business.
+    """
+    if isinstance(message, CustomMessage) and message.verb is not None and message.verb.effort:
+        return ""
     if isinstance(message, SummaryMessage):
         return summary_text(message)
     if isinstance(message, BashMessage):

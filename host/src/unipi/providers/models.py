@@ -44,6 +44,7 @@ def _anthropic(
     max_tokens: int,
     dialect: str = "",
     binds_thinking: bool = False,
+    verbs: tuple[str, ...] = (),
 ) -> Model:
     return Model(
         provider="anthropic",
@@ -59,11 +60,18 @@ def _anthropic(
         dialect=dialect,
         api_key_env="ANTHROPIC_API_KEY",
         binds_thinking=binds_thinking,
+        verbs=verbs,
     )
 
 
 def _chat(
-    provider: str, model_id: str, prices: Prices, *, minimum: int = 1_024, pictures: bool = True
+    provider: str,
+    model_id: str,
+    prices: Prices,
+    *,
+    minimum: int = 1_024,
+    pictures: bool = True,
+    verbs: tuple[str, ...] = (),
 ) -> Model:
     # OpenAI's input costs twice as much above 272k tokens: its dialect's window ends there.
     dialect = DIALECTS[provider]
@@ -80,8 +88,15 @@ def _chat(
         prices=prices,
         dialect=provider,
         api_key_env=dialect.api_key_env,
+        verbs=verbs,
     )
 
+
+# What a model takes at the end of a conversation; see `verbs`. Claude: Mid-conversation system
+# messages (not Sonnet 5, nor anything up to 4.7), Per-message effort. OpenAI: developer messages, and
+# `additional_tools` over Responses, from GPT-4.1 on (@langchain/openai 1.6.3, model profiles).
+_CLAUDE_5_5 = ("system", "tool_addition", "tool_removal", "effort")
+_GPT = ("system", "tool_addition")
 
 MODELS: Mapping[str, Model] = {
     model.name: model
@@ -92,6 +107,7 @@ MODELS: Mapping[str, Model] = {
             minimum=512,
             max_tokens=64_000,
             binds_thinking=True,  # Anthropic, Preserved thinking (2026-09-02)
+            verbs=_CLAUDE_5_5,
         ),
         _anthropic(
             "claude-sonnet-5",
@@ -110,11 +126,13 @@ MODELS: Mapping[str, Model] = {
             "openai",
             "gpt-6.1-sol",
             _prices(fresh=2.0, output=10.0, read=0.10, write=2.5, long=5.0),
+            verbs=_GPT,
         ),
         _chat(
             "openai",
             "gpt-6-luna",
             _prices(fresh=0.10, output=0.50, read=0.01, write=0.125, long=0.25),
+            verbs=_GPT,
         ),
         _chat(
             "deepseek",
@@ -170,6 +188,15 @@ def anthropic_thinking(model: Model, level: ThinkingLevel, max_tokens: int) -> d
 def chat_effort(model: Model, level: ThinkingLevel) -> str | None:
     """The `reasoning_effort` of a thinking level on Chat Completions; None for "off"."""
     return effort_of(dialect_of(model), level) if model.reasoning else None
+
+
+def effort_told(model: Model, level: ThinkingLevel) -> str:
+    """The effort that a thinking level is, in the API's word; "" for none, or a token budget."""
+    if model.api != "anthropic-messages":
+        return chat_effort(model, level) or ""
+    if level == "off" or not model.reasoning or has_trait(model, "budget-thinking"):
+        return ""
+    return _EFFORTS[level]
 
 
 _LEVELS: tuple[ThinkingLevel, ...] = ("minimal", "low", "medium", "high", "xhigh")

@@ -25,6 +25,7 @@ from unipi_hookspecs import Model, Prices
 
 from .dialects import DIALECTS
 from .models import MODELS
+from .verbs import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,6 +172,10 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
+def _is_verbs(value: object) -> bool:
+    return isinstance(value, list) and all(item in VERBS for item in value)
+
+
 def _is_text_map(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
@@ -183,6 +188,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "min_cache_tokens": ("a number of tokens", _is_count),
     "reasoning": ("true or false", lambda value: isinstance(value, bool)),
     "binds_thinking": ("true or false", lambda value: isinstance(value, bool)),
+    "verbs": (f"a list of {', '.join(VERBS)}", _is_verbs),
     "input": ('a list such as ["text", "image"]', _is_texts),
     "prices": ("an object", lambda value: isinstance(value, dict)),
     "dialect": ("a string", _is_text),

@@ -21,6 +21,7 @@ from .models import chat_effort
 from .openai_chat_stream import ChatDecoder
 from .plain import image_note, takes_images
 from .tool_calls import arguments_text, exact_id, wire_id
+from .verbs import is_told, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,6 +143,9 @@ def _tool(tool: ToolSpec) -> bytes:
 def _user(
     message: UserMessage | CustomMessage | SummaryMessage | BashMessage, model: Model
 ) -> bytes:
+    if is_told(message, model):
+        role = string(dialect_of(model).instructs)
+        return b'{"role":%b,"content":%b}' % (role, string(text_of(message)))
     content = user_content(message)
     if isinstance(content, str):
         return b'{"role":"user","content":%b}' % string(content) if content else b""

@@ -15,7 +15,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from unipi.prefix.canonical import string
-from unipi.prefix.wire import Head
+from unipi.prefix.wire import Head, ToolSpec
 from unipi_hookspecs import AssistantMessage, Text, Thinking, ToolResultMessage
 
 from .api import endpoint
@@ -27,11 +27,12 @@ from .openai_responses_items import TextItem, read_text_item, reasoning_source, 
 from .openai_responses_stream import ResponsesDecoder
 from .plain import image_note, takes_images
 from .tool_calls import arguments_text, wire_id
+from .verbs import is_told, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unipi.prefix.wire import HeadSpec, ToolSpec
+    from unipi.prefix.wire import HeadSpec
     from unipi_hookspecs import (
         JSON,
         AssistantContent,
@@ -112,6 +113,10 @@ class OpenAIResponses:
                 items = _assistant(message, model) or [b""]
                 found += [(0, item) for item in items[:-1]]
                 found.append((1, items[-1]))
+            elif is_told(message, model):
+                items = _told(message)
+                found += [(0, item) for item in items[:-1]]
+                found.append((1, items[-1]))
             else:
                 found.append((1, _user(message, model)))
         return found
@@ -130,6 +135,19 @@ def _tool(tool: ToolSpec) -> bytes:
         string(tool.description),
         tool.schema,
     )
+
+
+def _told(message: CustomMessage) -> list[bytes]:
+    """An instruction, tools, or both, as items of their own."""
+    items: list[bytes] = []
+    if message.verb is not None and message.verb.define:
+        specs = (ToolSpec(t.name, t.description, t.schema.encode()) for t in message.verb.define)
+        tools = b",".join(map(_tool, specs))
+        items.append(b'{"type":"additional_tools","role":"developer","tools":[%b]}' % tools)
+    if message.verb is not None and message.verb.system:
+        text = _input_text(text_of(message))
+        items.append(b'{"type":"message","role":"developer","content":[%b]}' % text)
+    return items or [b""]
 
 
 def _user(

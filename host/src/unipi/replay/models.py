@@ -71,6 +71,7 @@ class Models:
             api_key_env=None,
             headers=_KEYS,
             options={},
+            verbs=(),
         )
 
 

@@ -1,8 +1,9 @@
 """Between the fields of a line, in Pi's camelCase, and messages.
 
-Ours in addition, which Pi ignores: `argumentsText` and `problem` on a tool call, and `unreported`
-in a usage. Pi adds up `usage` and `usage.cost` of every answer without looking whether they are
-there, so a number that the provider did not report is written as 0 and named in `unreported`.
+Ours in addition, which Pi ignores: `argumentsText` and `problem` on a tool call, `verb` on a custom
+message, and `unreported` in a usage. Pi adds up `usage` and `usage.cost` of every answer without
+looking whether they are there, so a number that the provider did not report is written as 0 and
+named in `unreported`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from unipi_hookspecs import (
 from .times import from_iso, to_iso
 
 if TYPE_CHECKING:
-    from unipi_hookspecs import JSON, AssistantContent, Message, UserContent
+    from unipi_hookspecs import JSON, AssistantContent, Message, UserContent, Verb
     from unipi_hookspecs._messages import StopReason
 
     Fields = Mapping[str, JSON]
@@ -52,6 +53,10 @@ def message_to_fields(message: Message) -> dict[str, JSON]:
         }
         if message.details is not None:
             fields["details"] = message.details
+        if message.verb is not None:
+            from .verbs import verb_out
+
+            fields["verb"] = verb_out(message.verb)
         return fields
     if isinstance(message, UserMessage):
         inner: Object = {
@@ -334,7 +339,14 @@ def _custom_in(inner: Fields, when: int) -> Message:
         display=inner.get("display") is not False,
         details=inner.get("details"),
         timestamp=when,
+        verb=_verb_in(inner["verb"]) if "verb" in inner else None,
     )
+
+
+def _verb_in(value: JSON) -> Verb | None:
+    from .verbs import verb_in
+
+    return verb_in(value)
 
 
 def _bash_in(inner: Fields, when: int) -> Message:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from unipi.sim.anthropic_markers import check_markers
 from unipi.sim.anthropic_render import BINDING_BETA, content_blocks, marker_ttl
+from unipi.sim.anthropic_system import SystemMessages
 from unipi.sim.errors import ApiError
-from unipi.sim.rules import ANTHROPIC_SYSTEM_MESSAGES
 from unipi.sim.shapes import as_dict, as_list, as_str
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def check_request(request: dict[str, object], headers: Mapping[str, str], option
     _check_scalars(request, headers)
     _check_tools(request)
     _check_system(request)
-    _check_messages(request, options)
+    _check_messages(request, headers, options)
     _check_rounds([as_dict(message) for message in as_list(request["messages"])])
     check_markers(request, options.profile.max_markers)
 
@@ -193,17 +193,22 @@ def _check_system(request: dict[str, object]) -> None:
         _check_block(f"system.{number}", block, "system")
 
 
-def _check_messages(request: dict[str, object], options: Options) -> None:
+def _check_messages(
+    request: dict[str, object], headers: Mapping[str, str], options: Options
+) -> None:
     messages = request["messages"]
     if not isinstance(messages, list):
         raise _refuse("messages: Input should be a valid list")
     if not messages:
         raise _refuse("messages: at least one message is required")
+    system = SystemMessages(
+        request, headers, lambda path, block: _check_block(path, block, "system"), _check_tool
+    )
     for number, message in enumerate(messages):
         if not isinstance(message, dict):
             raise _refuse(f"messages.{number}: Input should be a valid dictionary")
         if message.get("role") == "system" and options.system_messages:
-            _check_system_message(number, request, messages)
+            system.check(number)
         else:
             _check_message(number, message)
     if messages[0]["role"] != "user":
@@ -213,27 +218,6 @@ def _check_messages(request: dict[str, object], options: Options) -> None:
             "This model does not support assistant message prefill. "
             "The conversation must end with a user message."
         )
-
-
-def _check_system_message(number: int, request: dict[str, object], messages: list[object]) -> None:
-    """A system message follows a user turn, and an assistant turn or the end follows it."""
-    if not as_str(request["model"]).startswith(ANTHROPIC_SYSTEM_MESSAGES):
-        raise _refuse("role 'system' is not supported on this model")
-    path = f"messages.{number}"
-    before = as_dict(messages[number - 1]).get("role") if number else None
-    after = [as_dict(message).get("role") for message in messages[number + 1 : number + 2]]
-    if before != "user" or after not in ([], ["assistant"]):
-        raise _refuse(
-            f"{path}: a system message must directly follow a user message, and be the last "
-            "message or be followed by an assistant message"
-        )
-    content = as_dict(messages[number]).get("content")
-    if not isinstance(content, str | list) or not content:
-        raise _refuse(f"{path}: system messages must have non-empty content")
-    for place, block in enumerate(content_blocks(content)):
-        if block.get("type") != "text":
-            raise _refuse(f"{path}.content.{place}.type: Input should be 'text'")
-        _check_block(f"{path}.content.{place}", block, "system")
 
 
 def _check_message(number: int, message: dict[str, object]) -> None:

@@ -134,6 +134,9 @@ def _message_blocks(
     for number, message in enumerate(map(as_dict, as_list(request.get("messages")))):
         content = content_blocks(message.get("content"))
         role = as_str(message.get("role"))
+        if effort := as_dict(message.get("output_config")).get("effort"):
+            # How it is rendered is not documented; here it is a block that the cache goes by.
+            content = [*content, {"type": "effort", "effort": effort}]
         for place, block in enumerate(content):
             path = f"messages.{number}.content.{place}"
             yield path, role, block, place == len(content) - 1

@@ -16,6 +16,7 @@ from unipi.sim.openai_checks import (
     check_schema,
     refuse,
 )
+from unipi.sim.rules import OPENAI_ADDITIONAL_TOOLS
 from unipi.sim.shapes import as_dict, as_list, as_str
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "developer": _INPUT_PARTS,
     "assistant": ("output_text", "refusal"),
 }
-_ITEMS = ("message", "reasoning", "function_call", "function_call_output")
+_ITEMS = ("message", "reasoning", "function_call", "function_call_output", "additional_tools")
 _STATUS = (None, "in_progress", "completed", "incomplete")
 _TOP_LEVEL = frozenset(
     [
@@ -161,9 +162,25 @@ def _check_members(request: dict[str, object], options: Options) -> None:
 
 
 def _check_tools(request: dict[str, object]) -> None:
-    names = set()
-    for number, tool in enumerate(map(as_dict, as_list(request.get("tools")))):
-        path = f"tools[{number}]"
+    """Those of the request, and those that items of its input add."""
+    names: set[str] = set()
+    _check_tool_list("tools", request.get("tools"), names)
+    for number, item in enumerate(map(as_dict, as_list(request["input"]))):
+        if item.get("type") != "additional_tools":
+            continue
+        path = f"input[{number}]"
+        if not as_str(request.get("model")).startswith(OPENAI_ADDITIONAL_TOOLS):
+            raise _invalid(f"{path}.type", "additional_tools", _ITEMS[:-1])
+        if item.get("role") != "developer":
+            raise _invalid(f"{path}.role", item.get("role"), ("developer",))
+        if not isinstance(item.get("tools"), list):
+            raise _missing(f"{path}.tools")
+        _check_tool_list(f"{path}.tools", item["tools"], names)
+
+
+def _check_tool_list(where: str, tools: object, names: set[str]) -> None:
+    for number, tool in enumerate(map(as_dict, as_list(tools))):
+        path = f"{where}[{number}]"
         if tool.get("type") != "function":
             raise _invalid(f"{path}.type", tool.get("type"), ("function",))
         name = as_str(tool.get("name"))
@@ -205,6 +222,8 @@ def _check_item(path: str, item: dict[str, object], options: Options) -> None:
         check_call_id(f"{path}.call_id", item.get("call_id"))
         check_name(f"{path}.name", as_str(item.get("name")))
         check_arguments(f"{path}.arguments", item.get("arguments"), options)
+    elif kind == "additional_tools":
+        return  # judged with the other tools
     elif kind == "function_call_output":
         check_call_id(f"{path}.call_id", item.get("call_id"))
         _check_content(f"{path}.output", item.get("output"), _INPUT_PARTS, options)

@@ -52,6 +52,17 @@ ANTHROPIC_SYSTEM_MESSAGES = (
     "claude-sonnet-5-5",
     "claude-haiku-5-5",
 )
+# Models that take another effort in mid-conversation ("Per-message effort").
+ANTHROPIC_MESSAGE_EFFORT = (
+    "claude-fable-5-1",
+    "claude-fable-5-2",
+    "claude-mythos-5-1",
+    "claude-mythos-5-2",
+    "claude-opus-5",
+    "claude-sonnet-5-5",
+)
+# Models that take `additional_tools` items (model profiles of @langchain/openai 1.6.3).
+OPENAI_ADDITIONAL_TOOLS = ("gpt-4.1", "gpt-5", "gpt-6", "o3")
 
 
 @attrs.frozen
