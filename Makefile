@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench setup local lock clean
+.PHONY: help demo test engine-test check bench setup local lock clean
 
 # Settings of the caller's own Python must not leak into ours.
 unexport PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX
@@ -24,13 +24,16 @@ KEY = { pwd; cat requirements-dev.txt $(MEMBERS:%=%/pyproject.toml); } | cksum
 LOCAL_KEY = { pwd; cat requirements-local.txt; } | cksum
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s  %s\n", $$1, $$2 }' Makefile
 
 demo: local ## watch the prefix hold, break and be defended; offline
 	@$(PY) -m unipi demo $(DEMO_ARGS)
 
 test: setup ## run every test (FULL=1: with the long ones at full length)
 	@$(PY) -m pytest -n 2 $(PYTEST_ARGS)
+
+engine-test: local ## the tests on the real local engine alone
+	@$(PY) -m pytest -n 2 -m engine $(PYTEST_ARGS)
 
 check: setup ## ruff, mypy, import rules, and the documentation's own tests
 	@$(PY) -m ruff check .

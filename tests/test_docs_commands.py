@@ -44,7 +44,7 @@ def commands():
 
 def targets():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    return set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
 
 def entry(entry_id, parent, minute, **fields):

@@ -10,6 +10,8 @@ from unipi import __version__
 
 _COMMANDS = {
     "demo": ("unipi.cli.demo:demo", "Watch the prefix hold, break, and be defended. Offline."),
+    "doctor": ("unipi.cli.doctor:doctor", "What is well here, what is not, and the way out."),
+    "local": ("unipi.cli.local:local", "Serve a GGUF file on loopback, as a model."),
     "models": ("unipi.cli.models:models", "The models known here, their prices and limits."),
     "plugins": ("unipi.cli.plugins:plugins", "The plugins that load here, in order, and why."),
     "replay": ("unipi.cli.replay:replay", "Send a recorded session again through the host."),

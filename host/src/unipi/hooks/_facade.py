@@ -10,6 +10,7 @@ from unipi_hookspecs import (
     BashResult,
     BranchSummary,
     Cancel,
+    Check,
     Command,
     Compaction,
     Flag,
@@ -139,6 +140,9 @@ class Hooks:
 
     def collect_settings(self, contexts: Callable[[str], LoadContext]) -> list[tuple[str, Setting]]:
         return self._collect("register_settings", contexts, Setting)
+
+    def collect_checks(self, contexts: Callable[[str], LoadContext]) -> list[tuple[str, Check]]:
+        return self._collect("register_checks", contexts, Check)
 
     def _collect(
         self, hook: str, contexts: Callable[[str], LoadContext], kind: type[T]

@@ -3,7 +3,8 @@
 The server lives in a child process that ends when its standard input closes. The parent's death
 closes it too, whatever killed the parent, so that no server is left behind.
 
-As a command: `python -m unipi.sim.engine MODEL.gguf [CONTEXT [SLOTS [KEEP_MIB]]]` prints the address.
+As a command: `python -m unipi.sim.engine MODEL.gguf [CONTEXT [SLOTS [KEEP_MIB [PORT [ALIAS [THREADS]]]]]]`
+prints the address.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ async def start_engine(
     slots: int = 1,
     *,
     keep_mib: int = _PROMPT_CACHE_MIB,
+    port: int = 0,
+    alias: str = "scripted",
+    threads: int = 2,
+    startup: float = _STARTUP_SECONDS,
 ) -> AsyncIterator[str]:
     """Run the engine for the length of a `with` block; gives its base URL, `http://127.0.0.1:PORT`.
 
@@ -59,16 +64,23 @@ async def start_engine(
             not copy its neighbour's, so 1 is what gives exact figures.
         keep_mib: host memory for prompts that a slot no longer holds; with 0 a slot knows only
             the last one.
+        port: where it listens on loopback; 0 takes a free port.
+        alias: what it calls the model.
+        threads: of the processor, for prompts and for answers.
+        startup: seconds that loading may take.
 
     Raises:
-        EngineUnavailable: it is not installed, cannot load the model, or does not come up in 30 s.
+        EngineUnavailable: it is not installed, cannot load the model, or does not come up in time.
     """
     import anyio
 
     if reason := engine_available():
         raise EngineUnavailable(reason)
     process = await anyio.open_process(
-        [sys.executable, "-P", "-m", __name__, *map(str, (model_path, ctx, slots, keep_mib))],
+        [
+            *(sys.executable, "-P", "-m", __name__),
+            *map(str, (model_path, ctx, slots, keep_mib, port, alias, threads)),
+        ],
         env={name: value for name, value in os.environ.items() if name.upper() in _PASSED_ON},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -78,10 +90,10 @@ async def start_engine(
     )
     try:
         assert process.stdout is not None
-        with anyio.move_on_after(_STARTUP_SECONDS) as limit:
+        with anyio.move_on_after(startup) as limit:
             address = await _first_line(process.stdout)
         if limit.cancelled_caught:
-            raise EngineUnavailable(f"the local engine was not up in {_STARTUP_SECONDS:.0f} s")
+            raise EngineUnavailable(f"the local engine was not up in {startup:.0f} s")
         if not address.startswith("http://127.0.0.1:"):
             raise EngineUnavailable(f"the local engine could not load {model_path}")
         yield address
@@ -116,18 +128,20 @@ async def _end(process: Process) -> None:
     await process.aclose()
 
 
-def serve(model_path: str, ctx: int, slots: int, keep_mib: int) -> None:
-    """Serve the model on a free loopback port, print the address, end when stdin closes."""
+def serve(
+    model_path: str, ctx: int, slots: int, keep_mib: int, port: int, alias: str, threads: int
+) -> None:
+    """Serve the model on loopback, print the address, end when stdin closes."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = model_path
-    params.model_alias = {"scripted"}
+    params.model_alias = {alias}
     params.hostnames = ["127.0.0.1"]
-    params.port = 0
+    params.port = port
     params.n_ctx = ctx
     params.n_parallel = slots
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.cache_ram_mib = keep_mib
     params.use_jinja = True
     params.warmup = False
@@ -144,7 +158,9 @@ def serve(model_path: str, ctx: int, slots: int, keep_mib: int) -> None:
 
 
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    given = [int(value) for value in arguments[1:]]
-    ctx, slots, keep_mib = [*given, *(65_536, 1, _PROMPT_CACHE_MIB)[len(given) :]]
-    serve(arguments[0], ctx, slots, keep_mib)
+    _defaults = ("", "65536", "1", str(_PROMPT_CACHE_MIB), "0", "scripted", "2")
+    _path, _ctx, _slots, _keep, _port, _alias, _threads = (
+        *sys.argv[1:],
+        *_defaults[len(sys.argv) - 1 :],
+    )
+    serve(_path, int(_ctx), int(_slots), int(_keep), int(_port), _alias, int(_threads))
