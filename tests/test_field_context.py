@@ -62,7 +62,7 @@ async def test_every_way_of_starting_a_run_builds_the_same_head(tmp_path: Path, 
     plugins = [("follower", follower), ("sentence", Sentence())]
     options = AgentOptions(retry=RetryPolicy(base=0.01, cap=0.01))
     async with lab(tmp_path, script, plugins=plugins, api=api, options=options) as it:
-        ctx = it.agent.context_of("follower")
+        ctx = it.agent.contexts.of("follower")
         await it.agent.prompt("prompt")
         await ctx.append_message("wake", "wake up", trigger_turn=True)
         await it.agent.settled()

@@ -522,7 +522,7 @@ class Play:
             self.options = evolve(self.options, thinking=happening.level)
             await self.agent.set_thinking(happening.level)
         else:
-            context = self.agent.context_of("waker")
+            context = self.agent.contexts.of("waker")
             await context.append_message("wake", happening.content, trigger_turn=True)
             await self.agent.settled()
 

@@ -195,7 +195,7 @@ async def test_an_answer_without_content_is_no_wire_message_for_plugins_either(r
 @pytest.mark.parametrize("content", ["", " \n"])
 async def test_a_plugins_message_that_no_provider_would_take_is_refused_at_the_door(runs, content):
     async with runs.open() as it:
-        context = it.agent.context_of("p")
+        context = it.agent.contexts.of("p")
         with pytest.raises(PluginError, match="says nothing"):
             await context.append_message("state", content, trigger_turn=True)
         with pytest.raises(PluginError, match="says nothing"):

@@ -204,7 +204,7 @@ async def test_without_the_verb_the_text_goes_out_as_a_user_s_and_nothing_is_los
 async def test_state_that_comes_when_nothing_runs_stays_where_it_is_as_text(claude):
     async with claude() as it:
         await it.agent.prompt(LONG)
-        await it.agent.context_of("changer").append_message("state", "late", supersedes=True)
+        await it.agent.contexts.of("changer").append_message("state", "late", supersedes=True)
         await it.agent.prompt("two")
     assert roles(claude.sent[-1]) == ["user", "assistant", "user", "user"]
     assert claude.all_was_read()
@@ -667,7 +667,7 @@ async def act(runs, it, action, n):
     elif action in ("low", "high") and runs.api == ANTHROPIC:
         await agent.set_thinking(action)
     elif action == "wake":
-        await agent.context_of("changer").append_message("state", f"idle {n}", supersedes=True)
+        await agent.contexts.of("changer").append_message("state", f"idle {n}", supersedes=True)
     elif action == "abort":
         runs.plugin.when_sent = agent.abort
 

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         Verb as Verb,
     )
     from ._models import (
+        CacheState as CacheState,
         Model as Model,
         Prices as Prices,
         Purpose as Purpose,
@@ -227,6 +228,7 @@ _WHERE = {
         "Verb",
     ),
     "_models": (
+        "CacheState",
         "Model",
         "Prices",
         "Purpose",

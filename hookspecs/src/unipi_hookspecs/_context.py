@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ._content import JSON, UserContent
     from ._messages import Entry, Message
-    from ._models import Model, ThinkingLevel
+    from ._models import CacheState, Model, ThinkingLevel
     from ._tools import Tool
 
 Deliver = Literal["steer", "follow_up", "next_turn"]
@@ -143,6 +143,9 @@ class Context(Protocol):
     @property
     def idle(self) -> bool:
         """Whether no run is active."""
+
+    def cache_state(self) -> CacheState:
+        """Whether the provider's cache is cold now, and what a rewrite of history would cost."""
 
     async def append_message(
         self,

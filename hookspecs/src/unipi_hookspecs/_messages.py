@@ -38,6 +38,8 @@ class Usage:
 
     `input` counts prompt tokens that were neither read from nor written to the cache. `cache_read`
     and `cache_write` are None when the provider did not report them: a zero means a reported zero.
+    `miss_reason` is what the provider itself says has changed since the request before, in its own
+    word (`tools_changed`); it is asked where `Model.asks_miss_reason` is set.
     """
 
     input: int = 0
@@ -47,6 +49,7 @@ class Usage:
     cache_write_1h: int | None = None
     reasoning: int | None = None
     cost: Cost | None = None
+    miss_reason: str | None = None
 
     @property
     def prompt(self) -> int:

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from ._content import JSON
 
 Purpose: TypeAlias = Literal[
-    "turn", "compaction", "branch_summary", "helper", "side_thread", "title", "other"
+    "turn",
+    "compaction",
+    "branch_summary",
+    "helper",
+    "side_thread",
+    "title",
+    "keep_warm",
+    "other",
 ]
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -41,7 +48,8 @@ class Model:
     `context_window` and `max_tokens` are in tokens; `min_cache_tokens` is the shortest prefix the
     provider caches. `options` are members added to the head of each request as they are. With
     `binds_thinking` the provider refuses thinking whose prefix has changed. `verbs` are the changes
-    that the model can be told at the end of a conversation.
+    that the model can be told at the end of a conversation. With `asks_miss_reason` the provider is
+    asked what it thinks has changed since the last request, where its API has a place for that.
     """
 
     provider: str
@@ -60,6 +68,7 @@ class Model:
     options: Mapping[str, JSON] = Factory(dict)
     binds_thinking: bool = False
     verbs: Sequence[str] = ()
+    asks_miss_reason: bool = False
 
     @property
     def name(self) -> str:
@@ -79,3 +88,27 @@ class RequestInfo:
     api: str
     model: str
     epoch: int
+
+
+@shown
+@frozen(repr=False)
+class CacheState:
+    """What is known of the provider's cache of a session, at the moment of asking.
+
+    `cold` says that nothing of the prompt is kept any longer, or that nothing was sent yet; None:
+    the provider promises no time, so nobody knows. `boundary_due` says that the next request begins
+    an epoch anyway. `tokens` and `price` (US dollars, None without prices) are what a rewrite would
+    have to pay for again: 0 where the cache is cold. `seconds_left` is the rest of the time that
+    the provider promises.
+    """
+
+    cold: bool | None
+    boundary_due: bool = False
+    tokens: int = 0
+    price: float | None = None
+    seconds_left: float | None = None
+
+    @property
+    def rewrite_is_free(self) -> bool:
+        """Whether history can be rewritten now without paying for anything again."""
+        return bool(self.cold) or self.boundary_due

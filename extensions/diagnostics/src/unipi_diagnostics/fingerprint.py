@@ -9,6 +9,7 @@ A message is digested once. Where the host vouches that a request begins with th
 one (`shared_length`), what is known of them stands; where it does not, everything is digested
 again, to find the first message that changed.
 
+What asks the provider about a miss (`diagnostics`) is no part of the prompt and is set aside too.
 Cache markers (`cache_control`, `prompt_cache_breakpoint`) are set aside before digesting: moving
 one changes neither the cached prefix nor what a signature is bound to (Anthropic, "Prompt caching"
 and "Preserved thinking", 2026).
@@ -37,6 +38,7 @@ _MARKER = re.compile(
     rb'(?<!\\)(?:,"(?:cache_control|prompt_cache_breakpoint)":(?:\{[^{}]*\}|null)'
     rb'|"(?:cache_control|prompt_cache_breakpoint)":(?:\{[^{}]*\}|null),?)'
 )
+_ASKED = re.compile(rb',"diagnostics":\{[^{}]*\}')
 _MARKER_NAMES = (b'"cache_control"', b'"prompt_cache_breakpoint"')
 
 
@@ -92,7 +94,7 @@ class Fingerprinter:
         body = memoryview(event.body)
         route = f"{event.info.provider}/{event.info.api}/{event.info.model}"
         length = len(body) - event.tail_length
-        tail = self._digest(body[length:])
+        tail = self._digest(_tail(event))
         if before and _extends(before, event, route, tail):
             envelope, log, chain = before.envelope, before.log, before.chain.copy()
             start, done = before.prefix_length, before.count
@@ -129,8 +131,7 @@ class Fingerprinter:
     def _envelope(
         self, route: str, head: memoryview, event: ProviderRequestSealedEvent
     ) -> Envelope:
-        tail = event.body[len(event.body) - event.tail_length :]
-        text = _without_markers(bytes(head)) + b"\0" + _without_markers(tail)
+        text = _without_markers(bytes(head)) + b"\0" + _without_markers(_tail(event))
         raw = self._digest(route.encode(), b"\0", text)
         try:
             # Head and tail closed over no messages are one JSON object.
@@ -147,6 +148,10 @@ class Fingerprinter:
         }
         parts = [b"%s=%s;" % (name.encode(), fields[name]) for name in sorted(fields)]
         return Envelope(route, sequence, self._digest(route.encode(), b"\0", *parts), raw, fields)
+
+
+def _tail(event: ProviderRequestSealedEvent) -> bytes:
+    return _ASKED.sub(b"", event.body[len(event.body) - event.tail_length :])
 
 
 def _extends(before: Request, event: ProviderRequestSealedEvent, route: str, tail: bytes) -> bool:

@@ -3,6 +3,7 @@
 from .agent import Agent
 from .compacting import CompactionOptions
 from .host import Host, prepare_host
+from .keep_warm import KeepWarm
 from .loop import RunFailedError
 from .notices import Compacted, Notice, Observer, Saved
 from .opening import AgentOptions, open_agent
@@ -16,6 +17,7 @@ __all__ = [
     "Compacted",
     "CompactionOptions",
     "Host",
+    "KeepWarm",
     "Notice",
     "Observer",
     "RetryPolicy",

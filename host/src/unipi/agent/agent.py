@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import partial
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,7 +13,6 @@ from unipi.hooks import acting_as
 from unipi.prefix.canonical import repair
 from unipi.prefix.ledger import Ledger, Reason
 from unipi.prefix.lineage import Item, Lineage
-from unipi.providers import SecretError
 from unipi_hookspecs import (
     AssistantMessage,
     BashMessage,
@@ -23,7 +22,6 @@ from unipi_hookspecs import (
     MessageEndEvent,
     MessageStartEvent,
     ModelSelectEvent,
-    StaleContextError,
     Text,
     Thinking,
     ThinkingLevelSelectEvent,
@@ -32,12 +30,15 @@ from unipi_hookspecs import (
 )
 
 from . import records
+from .cache_state import cache_state
 from .compacting import CompactionOptions, Compactor
+from .contexts import Contexts
+from .keep_warm import KeepWarm, Warmer
+from .keys import Keys
 from .loop import run_loop
 from .notices import Notice, nobody
 from .output import fitted
 from .pictures import fit_picture
-from .plugin_context import PluginContext
 from .prompts import SystemPrompt
 from .queues import Queues
 from .requests import Requester, RetryPolicy
@@ -47,7 +48,7 @@ from .validation import Validators
 from .verbs import Verbs
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from anyio.abc import TaskGroup
 
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         UI,
         Boundary,
         Bounded,
+        CacheState,
         Command,
         Deliver,
         Message,
@@ -100,6 +102,7 @@ class Agent:
         retry: RetryPolicy | None = None,
         compaction: CompactionOptions | None = None,
         cache_ttl: CacheTtl = "5m",
+        keep_warm: KeepWarm | None = None,
         max_turns: int = 200,
         save_wait: float = 30.0,
         missing_required: Sequence[MissingRequired] = (),
@@ -116,8 +119,7 @@ class Agent:
         self.toolbox = toolbox
         self.tasks = tasks
         self.ui = ui
-        self._find_secret = find_secret
-        self._secret: tuple[str, Secret | None] | None = None
+        self.keys = Keys(find_secret)
         self.policy = policy
         self.observer = observer
         self.max_turns = max_turns
@@ -139,13 +141,13 @@ class Agent:
         self.compactor = Compactor(self, compaction or CompactionOptions())
         self.tail = Tail(self.queues, lambda: self.running, self.add, self._wake)
         self._artifacts = artifacts
-        self._settings = settings or {}
         self.commands = commands or {}
         self._saver = Saver(session, save_wait)
         self._missing_required = tuple(missing_required)
-        self._contexts: dict[str, PluginContext] = {}
+        self.contexts = Contexts(self, settings or {})
         self._scope: anyio.CancelScope | None = None
-        self._turnstile = anyio.Lock()  # one run at a time
+        self.turnstile = anyio.Lock()  # one run at a time
+        self.warmer = Warmer(self, keep_warm or KeepWarm())
         self._busy = 0  # runs that are active or about to start
         self._quiet = anyio.Event()
         self._head: tuple[HeadSpec, Head] | None = None
@@ -184,13 +186,13 @@ class Agent:
             self.queues.follow_up.append((message, True))
             return None
         self.compactor.rested()
-        async with self._turnstile:
+        async with self._alone():
             await self._run([message], outcome.text, outcome.images)
         return None
 
     async def compact(self, instructions: str = "") -> str:
         """Compact now, by the user's wish, once no run is active; returns what came of it."""
-        async with self._turnstile:
+        async with self._alone():
             outcome = await self.compactor.compact("manual", instructions or None)
             await self.save()
         if outcome.status != "applied":
@@ -201,13 +203,13 @@ class Agent:
         plugin, command = self.commands[name]
         try:
             with acting_as(plugin):
-                return await command.run(rest, self.context_of(plugin))
+                return await command.run(rest, self.contexts.of(plugin))
         except Exception as error:  # noqa: BLE001 - a plugin's command must not end the session
             return f"/{name} of plugin {plugin!r} failed: {type(error).__name__}: {error}"
 
     async def go_on(self) -> None:
         """Run with what is queued or unanswered, without a new prompt: `/continue`, a wake."""
-        async with self._turnstile:
+        async with self._alone():
             await self._run([], "", ())
 
     async def user_message(
@@ -286,12 +288,12 @@ class Agent:
             assert isinstance(message, ToolResultMessage), "message_end keeps the role"
             sealed, problem = fitted(sealed, message, self.bound_output)
             if problem is not None:
-                self._tell_of(
+                self.contexts.tell_of(
                     plugin or "", f"message_end of plugin {plugin!r}: {problem}; not used"
                 )
         if sealed is not message and _thoughts(sealed) != _thoughts(message):
             text = "changed the thinking of an answer, which no provider takes back; not used"
-            self._tell_of(plugin or "", f"message_end of plugin {plugin!r} {text}")
+            self.contexts.tell_of(plugin or "", f"message_end of plugin {plugin!r} {text}")
             sealed = message
         self.store(sealed)
         return sealed
@@ -345,39 +347,9 @@ class Agent:
         self.observer(event)
         await self.hooks.epoch_boundary(event)
 
-    def context_of(self, plugin: str) -> PluginContext:
-        """The context of a plugin in this session."""
-        context = self._contexts.get(plugin)
-        if context is None:
-            context = PluginContext(self, plugin, self._settings.get(plugin, {}))
-            self._contexts[plugin] = context
-        return context
-
-    def end_contexts(self, event: str) -> None:
-        """Make the plugins' contexts stale; the first use of each after that is told."""
-        for plugin, context in self._contexts.items():
-            context.end(event, partial(self._tell_of, plugin))
-
-    def _tell_of(self, plugin: str, text: str) -> None:
-        self.observer(Notice("error", text, plugin))
-
-    async def secret(self) -> Secret | None:
-        """The key of the model's provider, asked for once."""
-        if self._secret is None or self._secret[0] != self.model.name:
-            self._secret = (self.model.name, await self._find_secret(self.model))
-        return self._secret[1]
-
-    async def renew_secret(self) -> bool:
-        """Ask the key's source again; whether it gave another key than the one in use."""
-        held = self._secret
-        self._secret = None
-        try:
-            fresh = await self.secret()
-        except SecretError:
-            self._secret = held
-            return False
-        before = held[1] if held is not None else None
-        return fresh is not None and (before is None or fresh.reveal() != before.reveal())
+    def cache_state(self) -> CacheState:
+        """What is known of the provider's cache at this moment."""
+        return cache_state(self)
 
     def policy_refusal(self) -> str | None:
         """A required plugin that is not there blocks every call (fail closed)."""
@@ -394,20 +366,14 @@ class Agent:
 
         return bound_output(raw, label=label, artifacts=self._artifacts)
 
-    def start_plugin_task(self, plugin: str, run: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run a plugin's background task in the session's task group, isolated and named."""
-
-        async def isolated() -> None:
-            try:
-                with acting_as(plugin):
-                    await run()
-            except StaleContextError:
-                pass  # its context has told
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's task must not end the session
-                text = f"background task {name!r} of plugin {plugin!r} failed: {error!r}"
-                self._tell_of(plugin, text)
-
-        self.tasks.start_soon(isolated, name=f"{plugin}:{name}")
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """While nothing else runs; a ping that is under way is called off."""
+        self.warmer.stop()
+        async with self.turnstile:
+            yield
+        if not self._busy:
+            self.warmer.start()
 
     async def _wake(self) -> None:
         self._enter()
@@ -416,7 +382,7 @@ class Agent:
     async def _woken(self) -> None:
         """Run what woke the agent, once whatever was running has settled."""
         try:
-            async with self._turnstile:
+            async with self._alone():
                 if self.queues:
                     await self._run([], "", ())
         except Exception as error:  # noqa: BLE001 - a wake has no caller to tell but the observer

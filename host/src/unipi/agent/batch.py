@@ -148,7 +148,7 @@ async def _work(item: RunningCall) -> None:
 async def _invoke(item: RunningCall) -> ToolOutput:
     assert item.owned is not None, "preflight found the tool"
     item.ran = True
-    ctx = item.agent.context_of(item.owned.owner)
+    ctx = item.agent.contexts.of(item.owned.owner)
     run = item.owned.tool.run
     try:
         with acting_as(item.owned.owner):
@@ -176,7 +176,7 @@ async def _invoke(item: RunningCall) -> ToolOutput:
 def _in_thread(item: RunningCall) -> object:
     assert item.owned is not None, "preflight found the tool"
     try:
-        return item.owned.tool.run(item, item.agent.context_of(item.owned.owner))
+        return item.owned.tool.run(item, item.agent.contexts.of(item.owned.owner))
     finally:
         if item.cancelled:
             item.agent.late_results += 1

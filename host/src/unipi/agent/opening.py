@@ -22,6 +22,7 @@ from unipi_hookspecs import ResourcesDiscoverEvent, SessionShutdownEvent, Sessio
 from . import records
 from .agent import Agent
 from .compacting import CompactionOptions
+from .keep_warm import KeepWarm
 from .notices import Notice, nobody
 from .requests import RetryPolicy
 from .toolbox import Toolbox
@@ -46,7 +47,8 @@ _ARTIFACT_BYTES = 1 << 30
 @frozen
 class AgentOptions:
     """The choices of one run. `save_wait` is how many seconds a full disk may pause a turn;
-    `cache_ttl` how long the provider is to keep the prompt, see `agent.cache_ttl`."""
+    `cache_ttl` how long the provider is to keep the prompt, see `agent.cache_ttl`; `keep_warm` how
+    often an idle session renews that time."""
 
     thinking: ThinkingLevel = "off"
     policy: PrefixPolicy = "enforce"
@@ -56,6 +58,7 @@ class AgentOptions:
     compaction: CompactionOptions = field(factory=CompactionOptions)
     fresh_head: bool = False
     cache_ttl: CacheTtl = "5m"
+    keep_warm: KeepWarm = field(factory=KeepWarm)
     wants_deltas: bool = False
     wants_bodies: bool = False
 
@@ -99,13 +102,14 @@ async def open_agent(
             retry=options.retry,
             compaction=options.compaction,
             cache_ttl=options.cache_ttl,
+            keep_warm=options.keep_warm,
             max_turns=options.max_turns,
             save_wait=options.save_wait,
             missing_required=host.loaded.missing_required,
             wants_deltas=options.wants_deltas,
             wants_bodies=options.wants_bodies,
         )
-        host.hooks.bind(agent.context_of)
+        host.hooks.bind(agent.contexts.of)
         try:
             await _begin(agent, fresh_head=options.fresh_head)
             yield agent
@@ -114,7 +118,7 @@ async def open_agent(
         finally:
             with anyio.move_on_after(_SHUTDOWN_SECONDS, shield=True):
                 await host.hooks.session_shutdown(SessionShutdownEvent("quit"))
-            agent.end_contexts("session_shutdown")
+            agent.contexts.end("session_shutdown")
             host.hooks.unbind()
             tasks.cancel_scope.cancel()
             try:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         JSON,
         UI,
         Bounded,
+        CacheState,
         Deliver,
         Logger,
         Model,
@@ -111,6 +112,9 @@ class PluginContext:
     def idle(self) -> bool:
         return not self._live.running
 
+    def cache_state(self) -> CacheState:
+        return self._live.cache_state()
+
     async def append_message(
         self,
         custom_type: str,
@@ -181,7 +185,7 @@ class PluginContext:
         return await run_process(argv, cwd=where, timeout=timeout, env=env, stdin=stdin)
 
     def start_task(self, run: Callable[[], Awaitable[None]], *, name: str = "") -> None:
-        self._live.start_plugin_task(self._plugin, run, name)
+        self._live.contexts.start_task(self._plugin, run, name)
 
 
 def _is_blank(content: str | Sequence[UserContent]) -> bool:

@@ -88,7 +88,7 @@ class SystemPrompt:
             thinking=agent.thinking,
             lineage=agent.session.id,
             options=agent.model.options,
-            ttl=wire_ttl(agent.cache_ttl, agent.session),
+            ttl=wire_ttl(agent.cache_ttl, agent.session, agent.model),
         )
         return self._spec
 

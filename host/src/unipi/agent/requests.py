@@ -15,6 +15,7 @@ from unipi.prefix.guard import ContextGuard, HeadWatch, PayloadGuard, Rewrite, s
 from unipi.prefix.ledger import Reason
 from unipi.prefix.payload import WireMessages, head_of, payload_of
 from unipi.providers import ProviderError, redacted, request_headers, send
+from unipi.providers.miss_reason import question
 from unipi.session import SessionWriteError
 from unipi_hookspecs import (
     AfterProviderResponseEvent,
@@ -115,6 +116,7 @@ class Requester:
             epoch=agent.lineage.ledger.number,
         )
         spec = agent.head_spec()
+        agent.lineage.after = question(model, agent.lineage.items)
         sealed, info = await self._build(spec, info)
         verbs = agent.verbs.take_used()
         data = records.request_data(agent.lineage, info, verbs)
@@ -318,7 +320,7 @@ class Requester:
         renewed = False
         while True:
             headers: Mapping[str, str] = request_headers(
-                agent.model, await agent.secret(), info, lineage=agent.session.id
+                agent.model, await agent.keys.of(agent.model), info, lineage=agent.session.id
             )
             if agent.hooks.has("before_provider_headers"):
                 headers, _ = await agent.hooks.before_provider_headers(
@@ -336,7 +338,7 @@ class Requester:
                 )
                 if error.action == "authenticate" and not renewed:
                     # A key that a command made may have run out; a new one is tried once.
-                    renewed = await agent.renew_secret()
+                    renewed = await agent.keys.renew(agent.model)
                     wait = 0.0 if renewed else None
                 if wait is None:
                     raise

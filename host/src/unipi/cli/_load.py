@@ -80,10 +80,10 @@ def compaction_options(settings: Settings) -> CompactionOptions:
 
 
 def cache_ttl(settings: Settings) -> CacheTtl:
-    """The setting `cache_ttl`: "5m", "1h" or "auto"; or exit."""
+    """The setting `cache_ttl`: "5m", "1h", "24h" or "auto"; or exit."""
     value = settings.values.get("cache_ttl", "5m")
-    if value not in ("5m", "1h", "auto"):
-        fail('settings.json: `cache_ttl` must be "5m", "1h" or "auto"', 2)
+    if value not in ("5m", "1h", "24h", "auto"):
+        fail('settings.json: `cache_ttl` must be "5m", "1h", "24h" or "auto"', 2)
     return value
 
 

@@ -54,11 +54,11 @@ class Ledger:
     def __init__(self, number: int = 0) -> None:
         self.number = number
         self.boundaries: list[Boundary] = []
-        self._last_prompt = 0
+        self.last_prompt = 0  # tokens of the last prompt, as the provider counted them
 
     def saw_prompt(self, tokens: int) -> None:
         """Remember the size of the last prompt, in tokens as the provider counted them."""
-        self._last_prompt = tokens
+        self.last_prompt = tokens
 
     def cross(
         self, reason: Reason, *, surviving: int, total: int, prices: Prices | None
@@ -70,22 +70,28 @@ class Ledger:
         """
         self.number += 1
         share_lost = 1 - surviving / total if total else 0.0
-        lost = round((self._last_prompt or total // 4) * share_lost)
-        # What is paid again could have been read at the low price. Where writing is free, the
-        # tokens cost what fresh ones do.
-        again = max(prices.cache_write, prices.input) if prices else 0.0
-        price = lost * (again - prices.cache_read) / 1e6 if prices else None
+        lost = round((self.last_prompt or total // 4) * share_lost)
         boundary = Boundary(
             number=self.number,
             cause=reason.cause,
             owner=reason.owner,
             avoidable=reason.avoidable,
             tokens_lost=lost,
-            price=price,
+            price=self.price_of(lost, prices),
             detail=reason.detail,
         )
         self.boundaries.append(boundary)
         return boundary
+
+    @staticmethod
+    def price_of(tokens: int, prices: Prices | None) -> float | None:
+        """What it costs, in US dollars, to pay for tokens again that could have been read.
+
+        Where writing is free they cost what fresh ones do.
+        """
+        if prices is None:
+            return None
+        return tokens * (max(prices.cache_write, prices.input) - prices.cache_read) / 1e6
 
 
 def to_data(boundary: Boundary) -> dict[str, JSON]:

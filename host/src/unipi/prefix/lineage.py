@@ -86,6 +86,7 @@ class Lineage:
         self._ids: list[str] = []
         self._covered = 0  # items[:_covered] have been projected and sent
         self._sent = 0  # _shown[:_sent] were in the last request
+        self.after = b""  # members behind the messages, of which no provider reads anything
         self.set_aside = False  # whether the last request left out a plugin's cache marker
         # Sent since the provider last wrote an entry; None: more than any marker could bridge.
         self._unanswered: list[bytes] | None = []
@@ -387,7 +388,7 @@ class Lineage:
     def _seal(self, shared: int) -> Sealed:
         assert self.prefix is not None, "sealed only once there is a prefix"
         self._covered, self._sent = len(self.items), len(self._shown)
-        sealed = self.prefix.seal(shared)
+        sealed = self.prefix.seal(shared, self.after)
         self.fingerprint = sealed.fingerprint
         return sealed
 

@@ -21,16 +21,18 @@ from attrs import Factory, define, frozen
 
 _MESSAGES = b'"messages":['
 # As it stands in JSON and nowhere in a string, where its quotes would be escaped.
+_CLOSING = re.compile(rb'\](?:,"diagnostics":\{[^{}]*\})?\}\Z')
 _WRITTEN = re.compile(rb',"cache_control":\{[^{}]*\}')
 
 
 def extended_by(before: bytes, after: bytes) -> bytes | None:
     """What the body `after` adds to the body `before`, or None when it is not that and a tail.
 
-    Markers inside messages are set aside; everything else is compared byte for byte.
+    Markers inside messages are set aside, and so is what stands behind the last message of
+    `before`; everything else is compared byte for byte.
     """
     for one, other in ((before, after), (_unmarked(before), _unmarked(after))):
-        stem = one.removesuffix(b"]}")
+        stem = _CLOSING.sub(b"", one)
         if other.startswith(stem):
             return other[len(stem) :]
     return None

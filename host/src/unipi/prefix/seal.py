@@ -75,9 +75,12 @@ class Prefix:
             self._chain.update(len(fragment).to_bytes(8, "big"))
             self._chain.update(fragment)
 
-    def seal(self, shared_length: int = 0) -> Sealed:
-        """The request as it stands: the one copy of the history's bytes that a turn pays for."""
-        close = self.head.close
+    def seal(self, shared_length: int = 0, after: bytes = b"") -> Sealed:
+        """The request as it stands: the one copy of the history's bytes that a turn pays for.
+
+        `after` are members to stand behind the messages, each led by a comma.
+        """
+        close = self.head.close[:-1] + after + self.head.close[-1:] if after else self.head.close
         return Sealed(
             body=self.marks.write(self._bytes, close),
             head_length=len(self.head.open),
@@ -85,6 +88,19 @@ class Prefix:
             message_ends=self.marks.ends(Window(self._ends, len(self._ends))),
             fingerprint=self.fingerprint(),
             shared_length=shared_length,
+        )
+
+    def again(self, head: Head) -> Sealed:
+        """The last request under another head, of which nothing is kept."""
+        moved = len(head.open) - len(self.head.open)
+        body = self.marks.write(self._bytes, head.close)
+        return Sealed(
+            body=head.open + body[len(self.head.open) :],
+            head_length=len(head.open),
+            tail_length=len(head.close),
+            message_ends=[end + moved for end in self.marks.ends(self._ends)],
+            fingerprint=self.fingerprint(),
+            shared_length=0,
         )
 
     def beside(self, fragments: Iterable[bytes]) -> Sealed:

@@ -11,6 +11,7 @@ from unipi_hookspecs import AssistantMessage, Usage
 
 from .cost import cost_of
 from .errors import ProviderError, stream_error
+from .miss_reason import told_reason
 from .parts import Part, as_count, as_list, as_object, as_text, finished, read_json
 from .tool_calls import items, members
 
@@ -44,6 +45,7 @@ class AnthropicDecoder:
         self._open: dict[int | None, Part] = {}  # by the provider's block index
         self._usage: dict[str, object] = {}
         self._response_id: str | None = None
+        self._miss_reason: str | None = None
         self._stop: str | None = None
         self._ended = False
 
@@ -67,6 +69,7 @@ class AnthropicDecoder:
         elif kind == "message_start":
             message = as_object(event.get("message"))
             self._response_id = as_text(message.get("id")) or None
+            self._miss_reason = told_reason(message.get("diagnostics"))
             self._count(message.get("usage"))
         elif kind == "message_delta":
             self._stop = as_text(as_object(event.get("delta")).get("stop_reason")) or self._stop
@@ -85,6 +88,7 @@ class AnthropicDecoder:
         if not isinstance(answer.get("content"), list):
             raise ProviderError("stream", "the answer holds no content", retryable=False)
         self._response_id = as_text(answer.get("id")) or None
+        self._miss_reason = told_reason(answer.get("diagnostics"))
         self._stop = as_text(answer.get("stop_reason")) or None
         self._count(answer.get("usage"))
         sources = _inputs(body.decode("utf-8", "replace"))
@@ -161,6 +165,7 @@ class AnthropicDecoder:
                 as_object(self._usage.get("cache_creation")).get("ephemeral_1h_input_tokens")
             ),
             reasoning=reasoning,
+            miss_reason=self._miss_reason,
         )
         return attrs.evolve(usage, cost=cost_of(usage, self._model.prices))
 

@@ -12,6 +12,7 @@ from unipi_hookspecs import Model, Prices
 
 from .api import has_trait
 from .dialects import DIALECTS, dialect_of, effort_of
+from .keeping import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,6 +73,7 @@ def _chat(
     minimum: int = 1_024,
     pictures: bool = True,
     verbs: tuple[str, ...] = (),
+    traits: str = "",
 ) -> Model:
     # OpenAI's input costs twice as much above 272k tokens: its dialect's window ends there.
     dialect = DIALECTS[provider]
@@ -86,7 +88,7 @@ def _chat(
         input=("text", "image") if pictures else ("text",),
         min_cache_tokens=minimum,
         prices=prices,
-        dialect=provider,
+        dialect=f"{provider} {traits}".strip(),
         api_key_env=dialect.api_key_env,
         verbs=verbs,
     )
@@ -127,12 +129,14 @@ MODELS: Mapping[str, Model] = {
             "gpt-6.1-sol",
             _prices(fresh=2.0, output=10.0, read=0.10, write=2.5, long=5.0),
             verbs=_GPT,
+            traits=OPTIONS,  # from GPT-5.6 on
         ),
         _chat(
             "openai",
             "gpt-6-luna",
             _prices(fresh=0.10, output=0.50, read=0.01, write=0.125, long=0.25),
             verbs=_GPT,
+            traits=OPTIONS,  # from GPT-5.6 on
         ),
         _chat(
             "deepseek",

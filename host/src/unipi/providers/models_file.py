@@ -188,6 +188,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "min_cache_tokens": ("a number of tokens", _is_count),
     "reasoning": ("true or false", lambda value: isinstance(value, bool)),
     "binds_thinking": ("true or false", lambda value: isinstance(value, bool)),
+    "asks_miss_reason": ("true or false", lambda value: isinstance(value, bool)),
     "verbs": (f"a list of {', '.join(VERBS)}", _is_verbs),
     "input": ('a list such as ["text", "image"]', _is_texts),
     "prices": ("an object", lambda value: isinstance(value, dict)),

@@ -17,6 +17,7 @@ from .api import endpoint
 from .dialects import dialect_of, wants_markers
 from .head import envelope
 from .history import is_left_out, is_native, left_out_calls, user_content
+from .keeping import member
 from .models import chat_effort
 from .openai_chat_stream import ChatDecoder
 from .plain import image_note, takes_images
@@ -70,6 +71,7 @@ class OpenAIChat:
             if dialect.cache_key
             else None,
             "reasoning_effort": chat_effort(model, spec.thinking),
+            **member(model, spec.ttl),
         }
         if marked:
             members["cache_control"] = {"type": "ephemeral"}

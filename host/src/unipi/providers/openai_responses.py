@@ -22,6 +22,7 @@ from .api import endpoint
 from .dialects import dialect_of
 from .head import envelope
 from .history import is_left_out, is_native, left_out_calls, user_content
+from .keeping import member
 from .models import chat_effort
 from .openai_responses_items import TextItem, read_text_item, reasoning_source, split_call_id
 from .openai_responses_stream import ResponsesDecoder
@@ -74,6 +75,7 @@ class OpenAIResponses:
             "max_output_tokens": spec.max_tokens,
             "reasoning": {"effort": effort, "summary": "auto"} if effort else None,
             "include": ["reasoning.encrypted_content"] if model.reasoning else None,
+            **member(model, spec.ttl),
         }
         if spec.lineage and (key := _lineage_member(model)):
             members[key] = spec.lineage

@@ -211,6 +211,9 @@ class ResponsesDecoder:
             output=output or 0,
             cache_read=read,
             cache_write=written,
+            cache_write_1h=as_count(
+                as_object(details.get("cache_write_tokens_details")).get("ttl_12h_tokens")
+            ),
             reasoning=as_count(thought),
         )
         return attrs.evolve(counted, cost=cost_of(counted, self._model.prices))

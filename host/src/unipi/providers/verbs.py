@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from unipi_hookspecs import AssistantMessage, CustomMessage, Text
 
+from .miss_reason import BETA, asks
 from .models import effort_told
 
 if TYPE_CHECKING:
@@ -45,13 +46,16 @@ def verbs_of(model: Model) -> frozenset[str]:
 
 
 def betas(model: Model) -> str:
-    """The `anthropic-beta` that a model's verbs need; the same in every request, used or not.
+    """The `anthropic-beta` that a model needs; the same in every request, used or not.
 
     The set of active betas is part of what the cache goes by (Anthropic, Cache diagnostics).
     """
     if model.api != "anthropic-messages":
         return ""
-    return ",".join(sorted({_BETAS[verb] for verb in verbs_of(model) if verb in _BETAS}))
+    needed = {_BETAS[verb] for verb in verbs_of(model) if verb in _BETAS}
+    if asks(model):
+        needed.add(BETA)
+    return ",".join(sorted(needed))
 
 
 def kinds(verb: Verb) -> tuple[str, ...]:

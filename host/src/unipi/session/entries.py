@@ -208,6 +208,7 @@ def _usage_out(usage: Usage | None) -> Object:
     }
     _put(fields, "cacheWrite1h", known.cache_write_1h)
     _put(fields, "reasoning", known.reasoning)
+    _put(fields, "missReason", known.miss_reason)
     unreported: list[JSON] = []
     if usage is None:
         unreported += ["input", "output"]
@@ -377,6 +378,7 @@ def _usage_in(value: JSON) -> Usage | None:
         cache_write_1h=_count(value, "cacheWrite1h"),
         reasoning=_count(value, "reasoning"),
         cost=_cost_in(cost) if isinstance(cost, Mapping) and "cost" not in unreported else None,
+        miss_reason=_optional(value, "missReason"),
     )
 
 

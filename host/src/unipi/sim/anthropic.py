@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from unipi.sim import anthropic_checks, anthropic_render, thinking
+from unipi.sim import anthropic_checks, anthropic_diagnosis, anthropic_render, thinking
 from unipi.sim.errors import ApiError, anthropic_error
 from unipi.sim.prompt import Block, tokens_in
 from unipi.sim.script import Call, Part, Say, Think
@@ -51,6 +51,7 @@ def parse(body: bytes, headers: Mapping[str, str], options: Options) -> Parsed:
         signing=rendered.state,
         last_signature=rendered.last_signature,
         transformations=rendered.transformations,
+        question=anthropic_diagnosis.read_question(request, headers, rendered.prompt),
     )
 
 
@@ -148,6 +149,7 @@ def _message(reply: Reply, content: list[object], usage: dict[str, object]) -> d
         "stop_reason": None,
         "stop_sequence": None,
         "usage": usage,
+        **reply.members,
     }
     if reply.transformations is not None:
         message["input_transformations"] = list(reply.transformations)

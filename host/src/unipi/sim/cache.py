@@ -36,7 +36,7 @@ class Hit:
         prompt: tokens of the whole prompt.
         cached: tokens read.
         written_short: tokens written at the profile's own TTL.
-        written_long: tokens written at one hour.
+        written_long: tokens written at a longer one that was asked for.
         begin: to be called as the first response byte goes out.
         finish: to be called with the rendered answer before its last byte goes out.
     """
@@ -150,13 +150,15 @@ class BreakpointCache:
         writes = [i for i in self._writes(prompt) if tokens_in(ends[i]) >= minimum]
         cached = tokens_in(ends[read]) if read >= 0 else 0
         last = max((tokens_in(ends[i]) for i in writes), default=0)
-        ttl = self._profile.ttl or FOREVER
+        ttl = prompt.retention or self._profile.ttl or FOREVER
 
         def begin() -> None:
             for place in writes:
                 _keep(self._entries, links[place], ttl, now)
 
-        return Hit(total, cached, max(last - cached, 0), 0, begin)
+        written = max(last - cached, 0)
+        long = written if prompt.retention else 0
+        return Hit(total, cached, written - long, long, begin)
 
     def _writes(self, prompt: Prompt) -> list[int]:
         explicit = [i for i, block in enumerate(prompt.blocks) if block.breakpoint]

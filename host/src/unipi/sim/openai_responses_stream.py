@@ -77,6 +77,12 @@ def _usage(reply: Reply) -> dict[str, object]:
         usage["input_tokens_details"] = {
             "cached_tokens": hit.cached,
             "cache_write_tokens": written,
+            "cache_write_tokens_details": {
+                "ttl_30m_tokens": hit.written_short,
+                "ttl_12h_tokens": hit.written_long,
+            }
+            if written
+            else None,
         }
     return {**usage, **reply.overrides}
 

@@ -9,6 +9,7 @@ import anyio.from_thread
 import attrs
 
 from unipi.sim import anthropic, openai_chat, openai_responses
+from unipi.sim.anthropic_diagnosis import Comparisons
 from unipi.sim.cache import Hit, make_cache
 from unipi.sim.clock import Clock, Timer
 from unipi.sim.errors import ApiError, status_of_type
@@ -177,6 +178,7 @@ class Simulator:
         self._keep_bodies = keep_bodies
         self._tokens = tokens
         self._cache = make_cache(profile)
+        self._comparisons = Comparisons()
         self._accepted = 0
         self._calls = 0
         self._arrived = 0
@@ -286,8 +288,12 @@ class Simulator:
         output_tokens = tokens_in(size_of(self._output(api, parts)))
         window = self.options.context_window
         full = window is not None and hit.prompt + output_tokens > window
+        reply_id = api.reply_id(len(self.requests))
+        members: dict[str, object] = {}
+        if parsed.question is not None:
+            members["diagnostics"] = self._comparisons.answer(parsed.question, reply_id)
         return Reply(
-            api.reply_id(len(self.requests)),
+            reply_id,
             parsed.model,
             parts,
             answer.stop or ("model_context_window_exceeded" if full else None),
@@ -299,6 +305,7 @@ class Simulator:
             include_usage=parsed.include_usage,
             overrides=answer.usage_overrides or {},
             transformations=parsed.transformations,
+            members=members,
         )
 
     def _reply(

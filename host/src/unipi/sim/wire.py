@@ -9,6 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from unipi.sim.anthropic_diagnosis import Question
     from unipi.sim.cache import Hit
     from unipi.sim.errors import ApiError
     from unipi.sim.prompt import Block, Prompt
@@ -55,6 +56,7 @@ class Parsed:
         signing: the state from which thinking in the answer is signed; empty where not used.
         last_signature: the last thinking signature in the request.
         transformations: thinking blocks left out, as the response reports them; None: not reported.
+        question: what the request asks about the one before it, if anything.
     """
 
     request: dict[str, object]
@@ -66,11 +68,15 @@ class Parsed:
     signing: bytes = b""
     last_signature: str | None = None
     transformations: tuple[dict[str, object], ...] | None = None
+    question: Question | None = None
 
 
 @attrs.frozen
 class Reply:
-    """An answer ready to be put on the wire: every call has its id, every thought its signature."""
+    """An answer ready to be put on the wire: every call has its id, every thought its signature.
+
+    `members` are further members of the message.
+    """
 
     id: str
     model: str
@@ -84,6 +90,7 @@ class Reply:
     include_usage: bool = True
     overrides: Mapping[str, object] = attrs.field(factory=dict)
     transformations: tuple[dict[str, object], ...] | None = None
+    members: Mapping[str, object] = attrs.field(factory=dict)
 
 
 class Frame(NamedTuple):
