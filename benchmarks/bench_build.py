@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from unipi.prefix.wire import WireApi
     from unipi_hookspecs import JSON, Message
 
-_MESSAGES = 2_000
+MESSAGES = 2_000
 _SIZE = 2_048
-_SECRET = bytes(range(32))
+SECRET = bytes(range(32))
 _WORDS = (*(f"word{i:02d}" for i in range(60)), "é", '"quoted"', "line\nend", "日本")
 
 
 def run(quick: bool) -> list[Claim]:
     """Measure both wire APIs and the naive diagnostic in turns; `quick` takes three, not five."""
-    texts = _texts(_MESSAGES)
+    texts = texts_of(MESSAGES)
     apis = (OpenAIChat(), AnthropicMessages())
     naive: list[float] = []
     ours: dict[str, list[tuple[list[float], list[float]]]] = {api.name: [] for api in apis}
@@ -83,12 +83,12 @@ def _claims(api: str, turns: list[float], copies: list[float], naive: float) -> 
     ]
 
 
-def _texts(count: int) -> list[str]:
+def texts_of(count: int) -> list[str]:
     rng = random.Random(7)
     return [" ".join(rng.choices(_WORDS, k=_SIZE // 6))[:_SIZE] for _ in range(count)]
 
 
-def _spec(api: str) -> HeadSpec:
+def head_spec(api: str) -> HeadSpec:
     model = Model("bench", "bench-model", api, "http://127.0.0.1", context_window=2_000_000)
     schema = canonical({"type": "object", "properties": {"key": {"type": "string"}}})
     tools = [ToolSpec(f"tool_{i}", "Look one row up.", schema) for i in range(10)]
@@ -101,11 +101,11 @@ def _grow(api: WireApi, texts: list[str]) -> tuple[list[float], list[float]]:
     A twin of the prefix takes the same fragments under the clock; the lineage's own prefix is then
     extended and sealed, which is the copy.
     """
-    spec = _spec(api.name)
+    spec = head_spec(api.name)
     head = api.head(spec)
-    lineage = Lineage(api, _SECRET)
+    lineage = Lineage(api, SECRET)
     lineage.restart(spec, head, Reason("first", "host"), [])
-    twin = Prefix(head, _SECRET)
+    twin = Prefix(head, SECRET)
     turns, copies = [], []
     for at in range(0, len(texts), 2):
         new: list[Message] = [
@@ -154,7 +154,7 @@ def _naive(texts: list[str], every: int) -> float:
         begin = perf_counter()
         digests = [
             hmac.digest(
-                _SECRET, json.dumps(_sorted(message), separators=(",", ":")).encode(), "sha256"
+                SECRET, json.dumps(_sorted(message), separators=(",", ":")).encode(), "sha256"
             ).hex()
             for message in messages[:size]
         ]

@@ -45,7 +45,7 @@ class Place:
 
 async def test_before_the_first_request_there_is_nothing_to_lose(tmp_path):
     async with Place(tmp_path).open() as it:
-        assert it.agent.cache_state() == CacheState(cold=True)
+        assert it.agent.cache_state() == CacheState(cold=True, why="first")
         assert it.agent.cache_state().rewrite_is_free
 
 
@@ -67,7 +67,8 @@ async def test_once_its_time_is_over_the_cache_is_cold_and_a_rewrite_is_free(tmp
         await place.talk(it.agent)
         place.ms += 300_000
         state = it.agent.cache_state()
-    assert state == CacheState(cold=True, tokens=0, price=0.0)
+    assert state == CacheState(cold=True, why="idle", price=0.0, kept_seconds=300, seconds_left=0.0)
+    assert state.rewrite_is_free
 
 
 async def test_the_time_is_the_one_that_was_asked_for(tmp_path):
@@ -82,7 +83,8 @@ async def test_a_prompt_below_the_minimum_is_never_kept(tmp_path):
     place = Place(tmp_path, min_cache_tokens=1_000_000)
     async with place.open() as it:
         await place.talk(it.agent)
-        assert it.agent.cache_state().cold is True
+        state = it.agent.cache_state()
+    assert (state.cold, state.why) == (True, "minimum")
 
 
 async def test_where_the_provider_promises_no_time_nobody_knows(tmp_path):

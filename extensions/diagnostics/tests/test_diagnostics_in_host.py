@@ -75,7 +75,9 @@ async def test_a_careless_plugin_is_named_with_the_field_that_it_changed(tmp_pat
         await it.agent.prompt("first")
         await it.agent.prompt("second")
         text = await report(it)
-    field = dict(zip(APIS, ("system", "leading messages", "instructions"), strict=True))[api]
+    field = dict(
+        zip(APIS, ("system[0].text", "messages[0].content[0].text", "instructions"), strict=True)
+    )[api]
     assert row(text, "Last transition") == f"envelope_changed ({field})"
     assert row(text, "Boundaries") == "1"
     assert row(text, "Epoch") == "2"

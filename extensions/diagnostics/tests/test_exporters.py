@@ -268,7 +268,8 @@ def told(monkeypatch):
 
 
 def context(told, **settings):
-    return SimpleNamespace(session=SimpleNamespace(id="s"), settings=settings, log=told.log)
+    session = SimpleNamespace(id="s")
+    return SimpleNamespace(session=session, settings=settings, log=told.log, cache_state=None)
 
 
 def test_nothing_is_imported_while_they_are_off():

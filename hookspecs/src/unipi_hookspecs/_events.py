@@ -253,8 +253,11 @@ class ProviderRequestSealedEvent:
 
     Body layout: `body[:head_length]` is the head, the messages follow, and the last
     `tail_length` bytes close the body. `message_ends` are the offsets at which each message ends,
-    so that one message is a slice. The host vouches that the first `shared_length` bytes are those
-    of the session's last request of the same purpose: only what follows is new.
+    so that one message is a slice. The host has compared the bytes: the first `shared_length` are
+    those of the session's last request, and so are the first `kept_messages` messages, cache markers
+    set aside. `same_meaning`: the message behind them is another only in its notation. A request
+    beside the conversation is compared with the conversation's last one. `fingerprint` is a digest
+    of head and messages under the session's secret, as 64 hex digits.
     """
 
     body: bytes
@@ -264,6 +267,9 @@ class ProviderRequestSealedEvent:
     tail_length: int
     message_ends: Sequence[int]
     shared_length: int = 0
+    kept_messages: int = 0
+    same_meaning: bool = False
+    fingerprint: str = ""
 
 
 @shown

@@ -95,17 +95,20 @@ class RequestInfo:
 class CacheState:
     """What is known of the provider's cache of a session, at the moment of asking.
 
-    `cold` says that nothing of the prompt is kept any longer, or that nothing was sent yet; None:
-    the provider promises no time, so nobody knows. `boundary_due` says that the next request begins
-    an epoch anyway. `tokens` and `price` (US dollars, None without prices) are what a rewrite would
-    have to pay for again: 0 where the cache is cold. `seconds_left` is the rest of the time that
-    the provider promises.
+    `cold` says that nothing of the prompt is kept any longer; None: the provider promises no time, so
+    nobody knows. `why` it is cold: `first` (nothing was sent), `idle` (its time is over), `minimum`
+    (the prompt is too short to be kept). `boundary_due` says that the next request begins an epoch
+    anyway. `tokens` and `price` (US dollars, None without prices) are what a rewrite would have to
+    pay for again: 0 where the cache is cold. `kept_seconds` is the time that the provider promises,
+    `seconds_left` the rest of it, negative when it is over.
     """
 
     cold: bool | None
+    why: Literal["", "first", "idle", "minimum"] = ""
     boundary_due: bool = False
     tokens: int = 0
     price: float | None = None
+    kept_seconds: int | None = None
     seconds_left: float | None = None
 
     @property

@@ -99,7 +99,7 @@ def provider_request_sealed(event: ProviderRequestSealedEvent, ctx: Context) -> 
 
 @hookimpl
 def provider_response_end(event: ProviderResponseEndEvent, ctx: Context) -> None:
-    _sessions().of(ctx.session.id).usage.add(event)
+    _sessions().of(ctx.session.id).ended(event, ctx.cache_state)
     if _exporters is not None:
         _exporters.response(event, ctx.session.id)
 

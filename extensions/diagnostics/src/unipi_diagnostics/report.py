@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .fingerprint import shown
+from .envelope import shown
 from .usage import reports_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .session import BoundarySeen, Lineage, SessionState
+    from .lineage import Lineage
+    from .session import BoundarySeen, SessionState
     from .usage import UsageLedger
 
 SHOWN_BOUNDARIES = 8
 """How many of the latest boundaries the report lists."""
 
 _NOT_REPORTED = "not reported"
+_WORDS = {"hit": "read all they could", "first": "first", "not_reported": _NOT_REPORTED}
 _FOOT = (
     "Fingerprints are keyed with a secret of this process, so they can be compared here and nowhere"
     " else, and nothing of a payload is kept. A prefix that was extended could be read from the"
@@ -26,17 +28,21 @@ _FOOT = (
 
 def render(state: SessionState) -> str:
     """The report of one session, for people."""
-    rows = [*_shape(state), *_usage(state.usage)]
+    rows = [*_shape(state), *_usage(state.usage), *_verdicts(state)]
     width = max(len(name) for name, _ in rows)
     lines = ["Prefix cache of this session", ""]
     lines += [f"{name:<{width}}  {value}" for name, value in rows]
+    if misses := list(_misses(state)):
+        lines += ["", *misses]
     if state.boundaries:
         lines += ["", *_boundaries(state)]
+    if state.owners:
+        lines += ["", *_owners(state)]
     return "\n".join([*lines, "", _FOOT])
 
 
 def _shape(state: SessionState) -> Iterator[tuple[str, str]]:
-    turns = [lineage for (purpose, _), lineage in state.lineages.items() if purpose == "turn"]
+    turns = [lineage for (purpose, _, _), lineage in state.lineages.items() if purpose == "turn"]
     others = sum(lineage.requests for lineage in state.lineages.values())
     others -= sum(lineage.requests for lineage in turns)
     requests = f"{sum(lineage.requests for lineage in turns):,}"
@@ -48,10 +54,10 @@ def _shape(state: SessionState) -> Iterator[tuple[str, str]]:
     yield "Identical retries", retries + (f" ({resent:,} resent by the host)" if resent else "")
     yield "Boundaries", f"{state.boundary_count:,}"
     yield "Last transition", _last(state.current)
-    request = state.current.last if state.current else None
-    yield "Route", request.envelope.route if request else "unknown"
-    yield "Request fingerprint", shown(request.digest) if request else "-"
-    yield "Envelope fingerprint", shown(request.envelope.digest) if request else "-"
+    envelope = state.current.envelope if state.current else None
+    yield "Route", envelope.route if envelope else "unknown"
+    yield "Request fingerprint", shown(state.fingerprint) if state.fingerprint else "-"
+    yield "Envelope fingerprint", shown(envelope.digest) if envelope else "-"
 
 
 def _last(lineage: Lineage | None) -> str:
@@ -98,6 +104,33 @@ def _last_answer(usage: UsageLedger) -> str:
 
 def _tokens(count: int) -> str:
     return f"{count:,} tokens"
+
+
+def _verdicts(state: SessionState) -> Iterator[tuple[str, str]]:
+    told = [f"{count:,} {_WORDS.get(word, word)}" for word, count in state.verdict_counts.items()]
+    yield "Verdicts", ", ".join(told) or "none yet"
+
+
+def _misses(state: SessionState) -> Iterator[str]:
+    """The latest answers that read less than they could, with the reason."""
+    found = [v for v in state.verdicts if v.kind in ("partial", "miss")][-SHOWN_BOUNDARIES:]
+    if found:
+        yield "Read less than could be"
+    for verdict in found:
+        read = f"{verdict.read:,} of {_tokens(verdict.expected)}"
+        yield f"  request {verdict.number}: read {read}: {verdict.reason}"
+
+
+def _owners(state: SessionState) -> Iterator[str]:
+    """Who has cost what, the dearest first."""
+    yield "Boundaries by owner"
+    totals = sorted(state.owners.items(), key=lambda item: (-item[1].tokens_lost, item[0]))
+    for owner, total in totals:
+        price = f", ${total.price:.4f}" if total.price is not None else ""
+        avoidable = f", {total.avoidable:,} of them avoidable" if total.avoidable else ""
+        noun = "boundary" if total.boundaries == 1 else "boundaries"
+        counted = f"{total.boundaries:,} {noun}{avoidable}"
+        yield f"  {owner}: {counted}; {_tokens(total.tokens_lost)} lost{price}"
 
 
 def _boundaries(state: SessionState) -> Iterator[str]:

@@ -1,56 +1,37 @@
-"""What is remembered of each session: its lineages, its boundaries, its usage."""
+"""What is remembered of each session: its lineages, its boundaries, its verdicts, its usage."""
 
 from __future__ import annotations
 
-from collections import deque
+import secrets
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from attrs import Factory, define, field
 
-from .fingerprint import Fingerprinter
-from .transition import BREAKS, compare
+from .envelope import keyed
+from .lineage import Lineage
+from .transition import BREAKS
 from .usage import UsageLedger
+from .verdict import LOOK_BACK, Expectation, judge
 
 if TYPE_CHECKING:
-    from unipi_hookspecs import Boundary, ProviderRequestSealedEvent
+    from collections.abc import Callable
 
-    from .fingerprint import Request
-    from .transition import Change
+    from unipi_hookspecs import (
+        Boundary,
+        CacheState,
+        ProviderRequestSealedEvent,
+        ProviderResponseEndEvent,
+    )
 
-KEPT_BOUNDARIES = 50
-"""How many boundaries of a session are remembered one by one; all of them are counted."""
+    from .verdict import Verdict
 
+KEPT = 50
+"""How many boundaries and verdicts of a session are remembered one by one; all are counted."""
 
-@define
-class Lineage:
-    """The requests of one purpose on one route (provider and API), each compared to the last.
-
-    `broken` is set by an explicit boundary: the next request then counts as the first of a new
-    epoch, and `survived` says whether its bytes extend the old prefix all the same.
-    """
-
-    requests: int = 0
-    extensions: int = 0
-    retries: int = 0
-    resent: int = 0
-    changes: int = 0
-    broken: bool = False
-    last: Request | None = None
-    change: Change | None = None
-    survived: bool | None = None
-
-    def take(self, request: Request, attempt: int) -> Change:
-        """Count a request and say what it is after the one before it."""
-        structural = compare(self.last, request)
-        change = compare(None, request) if self.broken else structural
-        self.survived = structural.transition not in BREAKS if self.broken else None
-        self.requests += 1
-        self.resent += attempt > 0
-        self.extensions += change.transition == "prefix_extended"
-        self.retries += change.transition == "identical_retry"
-        self.changes += change.transition in BREAKS
-        self.last, self.change, self.broken = request, change, False
-        return change
+_WAITING = 16
+_ANTHROPIC = "anthropic-messages"
+_BLOCK, _MARKER = b'"type":"', b'"cache_control"'
 
 
 @define
@@ -71,20 +52,49 @@ class BoundarySeen:
 
 
 @define
+class OwnerTotal:
+    """What the boundaries of one owner have cost so far; `price` in US dollars."""
+
+    boundaries: int = 0
+    avoidable: int = 0
+    tokens_lost: int = 0
+    price: float | None = None
+
+    def add(self, boundary: Boundary) -> None:
+        """Count a boundary that the host recorded."""
+        self.boundaries += 1
+        self.avoidable += boundary.avoidable
+        self.tokens_lost += boundary.tokens_lost
+        if boundary.price is not None:
+            self.price = (self.price or 0.0) + boundary.price
+
+
+@define
 class SessionState:
     """All that is kept of one session: digests, counters, names. No payload."""
 
-    fingerprinter: Fingerprinter = field(repr=False)
+    key: bytes = field(repr=False)
     usage: UsageLedger = Factory(UsageLedger)
-    lineages: dict[tuple[str, str], Lineage] = Factory(dict)
+    lineages: dict[tuple[str, str, str], Lineage] = Factory(dict)
     current: Lineage | None = None
-    boundaries: deque[BoundarySeen] = Factory(lambda: deque(maxlen=KEPT_BOUNDARIES))
+    boundaries: deque[BoundarySeen] = Factory(lambda: deque(maxlen=KEPT))
     boundary_count: int = 0
+    owners: dict[str, OwnerTotal] = Factory(dict)
+    verdicts: deque[Verdict] = Factory(lambda: deque(maxlen=KEPT))
+    verdict_counts: Counter[str] = Factory(Counter)
     unrecorded: int = 0
     host_epoch: int = 0
     # What was announced since the last request, and what the last request brought unannounced.
     _coming: BoundarySeen | None = None
     _unannounced: BoundarySeen | None = None
+    _expected: dict[str, tuple[Lineage, Expectation]] = Factory(dict)
+
+    @property
+    def fingerprint(self) -> bytes | None:
+        """The newest request's digest, made of the host's own, which other processes know."""
+        if self.current is None or not self.current.fingerprint:
+            return None
+        return keyed(self.key, self.current.fingerprint.encode())
 
     @property
     def epoch(self) -> int | None:
@@ -96,29 +106,81 @@ class SessionState:
     def sealed(self, event: ProviderRequestSealedEvent) -> None:
         """Take a sealed request. Only those of purpose `turn` can make a boundary."""
         info = event.info
-        lineage = self.lineages.setdefault((info.purpose, f"{info.provider}/{info.api}"), Lineage())
-        change = lineage.take(self.fingerprinter.request(event, lineage.last), info.attempt)
-        if info.purpose != "turn":
-            return
-        # A higher epoch than was announced: the host counted a boundary whose event we missed.
-        counted = self.current is not None and info.epoch > self.host_epoch
-        self.current = lineage
-        self.host_epoch = max(self.host_epoch, info.epoch)
+        key = (info.purpose, info.provider, info.api)
+        lineage = self.lineages.get(key)
+        if lineage is None:
+            lineage = self.lineages[key] = Lineage(self.key)
+        start = lineage.length
+        change = lineage.take(event)
+        boundary: BoundarySeen | None = None
+        if info.purpose == "turn":
+            # A higher epoch than was announced: the host counted a boundary whose event we missed.
+            counted = self.current is not None and info.epoch > self.host_epoch
+            self.current = lineage
+            self.host_epoch = max(self.host_epoch, info.epoch)
+            if self._coming is not None or change.transition in BREAKS:
+                boundary = self._crossed(lineage, change.where, counted=counted)
+            else:
+                self._unannounced = None
+        if info.attempt == 0:
+            # At most so many blocks are new: enough to tell a turn too wide to look back over.
+            blocks = event.body.count(_BLOCK, start) if start and info.api == _ANTHROPIC else 0
+            marked = blocks > LOOK_BACK and event.body.find(_MARKER, start) >= 0
+            waiting = self._expected
+            waiting[info.request_id] = (
+                lineage,
+                Expectation(
+                    lineage.requests,
+                    lineage.expected,
+                    boundary,
+                    lineage.where,
+                    lineage.share == 1.0,
+                    blocks,
+                    marked,
+                ),
+            )
+            if len(waiting) > _WAITING:
+                del waiting[next(iter(waiting))]
+
+    def _crossed(self, lineage: Lineage, where: str, *, counted: bool) -> BoundarySeen | None:
         open_, self._coming, self._unannounced = self._coming, None, None
-        if open_ is not None:
-            if counted:
-                self._settle(open_)
-            open_.detail = open_.detail or change.where
-        elif change.transition in BREAKS:
-            self._unannounced = self._add("not announced", "unknown", change.where)
-            if counted:
-                self._settle(self._unannounced)
+        if open_ is None:
+            self._unannounced = open_ = self._add("not announced", "unknown", where)
+        elif not (counted or open_.recorded) and lineage.survived and open_.cause in _CHOICES:
+            # Chosen and taken back before the request: the prefix is what it was.
+            self._withdraw(open_)
+            lineage.restore()
+            return None
+        if counted:
+            self._settle(open_)
+        open_.detail = open_.detail or where
+        return open_
+
+    def ended(
+        self, event: ProviderResponseEndEvent, cache: Callable[[], CacheState] | None = None
+    ) -> None:
+        """Take the end of an answer: its usage, and the verdict over it.
+
+        `cache` tells the state of the cache; it is asked only where less was read than could be.
+        """
+        self.usage.add(event)
+        lineage, expectation = self._expected.pop(event.info.request_id, (None, None))
+        if lineage is None or expectation is None or event.usage is None:
+            return
+        verdict = judge(expectation, event.usage, None)
+        if verdict.kind in ("partial", "miss") and not verdict.explained and cache is not None:
+            verdict = judge(expectation, event.usage, cache())
+        self.verdicts.append(verdict)
+        word = verdict.kind if verdict.explained else f"{verdict.kind}, unexplained"
+        self.verdict_counts[word] += 1
+        if event.stop_reason not in ("error", "aborted"):
+            lineage.prompt = event.usage.prompt if event.usage.prompt > 0 else lineage.prompt
 
     def mark(self, cause: str, owner: str) -> None:
         """An event that starts a new epoch by itself; twice without a request counts once."""
         if self.current is None:
             return
-        for (purpose, _), lineage in self.lineages.items():
+        for (purpose, _, _), lineage in self.lineages.items():
             lineage.broken = lineage.broken or purpose == "turn"
         self._coming = self._coming or self._add(cause, owner)
 
@@ -127,6 +189,7 @@ class SessionState:
         self.host_epoch = max(self.host_epoch, boundary.number)
         if boundary.cause == "first":
             return
+        self.owners.setdefault(boundary.owner, OwnerTotal()).add(boundary)
         seen = self._coming or self._unannounced
         if seen is None or seen.announced:
             seen = self._coming = self._add(boundary.cause, boundary.owner)
@@ -142,16 +205,24 @@ class SessionState:
         self.unrecorded += 1
         return seen
 
+    def _withdraw(self, seen: BoundarySeen) -> None:
+        self.boundaries.remove(seen)
+        self.boundary_count -= 1
+        self.unrecorded -= 1
+
     def _settle(self, seen: BoundarySeen) -> None:
         self.unrecorded -= not seen.recorded
         seen.recorded = True
+
+
+_CHOICES = ("model", "thinking")
 
 
 class Sessions:
     """The states of the sessions of this process, under one random key."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._fingerprinter = Fingerprinter(key)
+        self._key = key or secrets.token_bytes(32)
         self._states: dict[str, SessionState] = {}
 
     def of(self, session_id: str) -> SessionState:
@@ -162,7 +233,7 @@ class Sessions:
 
     def reset(self, session_id: str) -> None:
         """Forget a session and begin again."""
-        self._states[session_id] = SessionState(self._fingerprinter)
+        self._states[session_id] = SessionState(self._key)
 
     def drop(self, session_id: str) -> None:
         """Forget a session that has ended."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from .fingerprint import Request
+    from .envelope import Envelope
 
 Transition: TypeAlias = Literal[
     "first_request",
@@ -36,42 +36,43 @@ class Change:
     survived: int | None = None
 
 
-def compare(before: Request | None, now: Request) -> Change:
-    """Classify `now` after `before`, in the order of the specification."""
-    if before is None:
-        return Change("first_request")
-    old, new = before.envelope, now.envelope
+def envelope_change(old: Envelope, new: Envelope) -> Change | None:
+    """How two envelopes differ, in the order of the specification; None when they do not."""
     if old.digest != new.digest:
-        return Change("envelope_changed", _changed_fields(before, now))
+        return Change("envelope_changed", _changed(old, new))
     if old.sequence != new.sequence:
         return Change("payload_shape_changed", f"{old.sequence} became {new.sequence}")
     if old.raw != new.raw:
-        return Change("envelope_changed", "the same meaning in other bytes (order of keys)")
-    count = _shared(before, now)
-    if count == before.count:
-        same = count == now.count
-        return Change("identical_retry" if same else "prefix_extended", "", now.prefix_length)
-    survived = now.ends[count - 1] if count else now.head_length
-    if count == now.count:
-        where = f"{before.count - count} messages were taken off the end"
-    else:
-        where = f"message {count + 1} of {now.count} is the first to differ"
-    return Change("history_rewritten", where, survived)
+        return Change("envelope_changed", _notation(old, new))
+    return None
 
 
-def _shared(before: Request, now: Request) -> int:
-    if now.log is before.log:
-        return min(before.count, now.count)
-    pairs = zip(before.log[: before.count], now.log[: now.count], strict=False)
-    for index, (old, new) in enumerate(pairs):
-        if old != new:
-            return index
-    return min(before.count, now.count)
-
-
-def _changed_fields(before: Request, now: Request) -> str:
-    old, new = before.envelope, now.envelope
+def _changed(old: Envelope, new: Envelope) -> str:
+    """The fields that differ; of one alone, the place in it."""
     if old.route != new.route:
         return f"{old.route} became {new.route}"
     names = old.fields.keys() | new.fields.keys()
-    return ", ".join(sorted(n for n in names if old.fields.get(n) != new.fields.get(n)))
+    changed = sorted(name for name in names if old.fields.get(name) != new.fields.get(name))
+    if len(changed) != 1 or old.sequence != new.sequence:
+        return ", ".join(changed)
+    return _placed(old, new) or changed[0]
+
+
+def _notation(old: Envelope, new: Envelope) -> str:
+    said = "the same meaning in other bytes"
+    place = _placed(old, new)
+    return f"{said}: {place}" if place else f"{said} (order of keys)"
+
+
+def _placed(old: Envelope, new: Envelope) -> str:
+    from .compare import SAME_MEANING, compare
+
+    if old.structure is None or new.structure is None:
+        return ""
+    found = compare(old.structure, new.structure)
+    if not found.location:
+        return ""
+    words = [found.detail] if found.detail else []
+    if found.kind not in ("changed", SAME_MEANING, "order"):
+        words.insert(0, found.kind)
+    return found.location + (f" ({'; '.join(words)})" if words else "")

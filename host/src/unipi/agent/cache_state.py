@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from unipi.providers.keeping import kept_for
 from unipi_hookspecs import AssistantMessage, CacheState
@@ -20,23 +20,23 @@ def cache_state(agent: Agent) -> CacheState:
     lineage, spec = agent.lineage, agent.lineage.spec
     began = _last_request(agent)
     if spec is None or lineage.prefix is None or not began:
-        return CacheState(cold=True)
-    due = agent.prompt_text.due
-    kept = kept_for(spec.model, spec.ttl)
-    left = None if kept is None else kept - (agent.now() - began) / 1000
+        return CacheState(cold=True, why="first")
+    model, due = spec.model, agent.prompt_text.due
     tokens = lineage.ledger.last_prompt or lineage.prefix.size // 4
-    cold = None if left is None else left <= 0
-    if tokens < spec.model.min_cache_tokens:
-        cold, left = True, None
-    if cold:
-        return CacheState(
-            cold=True, boundary_due=due, tokens=0, price=0.0 if spec.model.prices else None
-        )
+    kept = kept_for(model, spec.ttl)
+    left = None if kept is None else kept - (agent.now() - began) / 1000
+    why: Literal["", "idle", "minimum"] = ""
+    if tokens < model.min_cache_tokens:
+        why = "minimum"
+    elif left is not None and left <= 0:
+        why = "idle"
     return CacheState(
-        cold=cold,
+        cold=True if why else None if left is None else False,
+        why=why,
         boundary_due=due,
-        tokens=tokens,
-        price=lineage.ledger.price_of(tokens, spec.model.prices),
+        tokens=0 if why else tokens,
+        price=lineage.ledger.price_of(0 if why else tokens, model.prices),
+        kept_seconds=kept,
         seconds_left=left,
     )
 

@@ -404,6 +404,9 @@ class Requester:
             sealed.message_ends,
             # A retry is the last request again, all of it.
             len(sealed.body) - sealed.tail_length if info.attempt else sealed.shared_length,
+            len(sealed.message_ends) if info.attempt else sealed.kept_messages,
+            sealed.same_meaning and not info.attempt,
+            sealed.fingerprint,
         )
         self._agent.observer(event)
         await self._agent.hooks.provider_request_sealed(event)

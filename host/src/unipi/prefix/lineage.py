@@ -16,7 +16,7 @@ from .bound import Past, past_of, refused
 from .canonical import split
 from .ledger import Ledger, Reason, head_change
 from .marks import bridge
-from .seal import Prefix, Sealed
+from .seal import Prefix, Sealed, Shared
 from .window import Window
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Lineage:
         self._take_marks(marked, first)
         if prefix.marks.marker is not None and prefix.marks.marker.look_back:
             shared = min(shared, self._bridge(first, prefix.marks.marker.look_back) or shared)
-        return self._seal(shared)
+        return self._seal(Shared(shared, first))
 
     def _take_marks(self, marked: Sequence[tuple[int, int]], first: int) -> None:
         assert self.prefix is not None, "asked for while building one"
@@ -348,7 +348,10 @@ class Lineage:
         self.spec, self.prefix = spec, prefix
         self._pending, self._diverged = None, owner
         self._take_marks(marked, 0)
-        return self._seal(surviving + prefix.marks.before(surviving)), boundary
+        shared = Shared()
+        if before is not None and before.head == head:
+            shared = prefix.shared_with(before, surviving)
+        return self._seal(shared), boundary
 
     @property
     def diverged(self) -> str | None:
@@ -385,7 +388,7 @@ class Lineage:
             self._covered, self._sent = len(covered), len(self._shown)
         return survived
 
-    def _seal(self, shared: int) -> Sealed:
+    def _seal(self, shared: Shared) -> Sealed:
         assert self.prefix is not None, "sealed only once there is a prefix"
         self._covered, self._sent = len(self.items), len(self._shown)
         sealed = self.prefix.seal(shared, self.after)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -28,7 +30,9 @@ class Sealed:
 
     `message_ends` are byte offsets into `body`; the messages of the head (Chat Completions'
     system message) are not among them. `shared_length` bytes of it were the start of the last
-    request too. `fingerprint` is hex and keyed.
+    request too, and `kept_messages` of its messages the first of that one, markers set aside.
+    `same_meaning`: the message behind them is another only in its notation. `fingerprint` is hex
+    and keyed.
     """
 
     body: bytes
@@ -37,6 +41,20 @@ class Sealed:
     message_ends: Sequence[int]
     fingerprint: str
     shared_length: int
+    kept_messages: int = 0
+    same_meaning: bool = False
+
+
+@frozen
+class Shared:
+    """What two requests have in common from their start: bytes of the body, and whole messages.
+
+    `same_meaning`: the first message that differs is the same JSON value, written otherwise.
+    """
+
+    length: int = 0
+    messages: int = 0
+    same_meaning: bool = False
 
 
 class Prefix:
@@ -75,11 +93,13 @@ class Prefix:
             self._chain.update(len(fragment).to_bytes(8, "big"))
             self._chain.update(fragment)
 
-    def seal(self, shared_length: int = 0, after: bytes = b"") -> Sealed:
+    def seal(self, shared: Shared | None = None, after: bytes = b"") -> Sealed:
         """The request as it stands: the one copy of the history's bytes that a turn pays for.
 
-        `after` are members to stand behind the messages, each led by a comma.
+        `shared` says what of it was in the last request; `after` are members to stand behind the
+        messages, each led by a comma.
         """
+        shared = shared or Shared()
         close = self.head.close[:-1] + after + self.head.close[-1:] if after else self.head.close
         return Sealed(
             body=self.marks.write(self._bytes, close),
@@ -87,7 +107,9 @@ class Prefix:
             tail_length=len(close),
             message_ends=self.marks.ends(Window(self._ends, len(self._ends))),
             fingerprint=self.fingerprint(),
-            shared_length=shared_length,
+            shared_length=shared.length,
+            kept_messages=shared.messages,
+            same_meaning=shared.same_meaning,
         )
 
     def again(self, head: Head) -> Sealed:
@@ -127,6 +149,7 @@ class Prefix:
             message_ends=ends,
             fingerprint=chain.hexdigest(),
             shared_length=shared,
+            kept_messages=len(self._ends),
         )
 
     def fingerprint(self) -> str:
@@ -152,3 +175,18 @@ class Prefix:
             else:
                 high = middle - 1
         return low
+
+    def shared_with(self, before: Prefix, size: int) -> Shared:
+        """What is shared with the last request, of which the first `size` bytes are the same."""
+        count = bisect_right(before._ends, size)
+        differ = count < len(before) and count < len(self)
+        same = differ and _same(before.message(count), self.message(count))
+        return Shared(size + self.marks.before(size), count, same)
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    """Whether two texts are one JSON value; how keys are ordered and numbers written is no matter."""
+    try:
+        return bool(json.loads(one) == json.loads(other))
+    except ValueError:
+        return False
