@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test engine-test check bench setup local lock clean
+.PHONY: help demo test engine-test check bench bench-peers setup local lock clean
 
 # Settings of the caller's own Python must not leak into ours.
 unexport PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX
@@ -45,6 +45,9 @@ check: setup ## ruff, mypy, import rules, and the documentation's own tests
 
 bench: setup ## measure every claim that has a number
 	@$(PY) -m benchmarks $(BENCH_ARGS)
+
+bench-peers: setup ## measure our claims about others beside them (installs them; not in CI)
+	@$(PY) -m benchmarks.peers $(BENCH_ARGS)
 
 setup: ## make .venv and install the workspace into it
 	@if [ -x $(PY) ] && $(PY) -c '' 2>/dev/null && [ "$$($(KEY))" = "$$(cat $(STAMP) 2>/dev/null)" ]; then exit 0; fi; \

@@ -31,7 +31,11 @@ _QUICK_REPETITIONS = 3
 _SMALLEST_SLOPE = 0.5
 """Microseconds a turn below which the floor's slope is noise; one body of 1.2 KB more costs 1.3."""
 
-_APIS = {"chat": "openai-chat-completions", "anthropic": "anthropic-messages"}
+APIS = {
+    "chat": "openai-chat-completions",
+    "anthropic": "anthropic-messages",
+    "responses": "openai-responses",
+}
 _LOST = {"chat": 4, "anthropic": 64}
 
 
@@ -80,21 +84,22 @@ def _one(client: Client, port: int, place: Path, name: str) -> Run:
         command = [userenv.python()[0], script, "127.0.0.1", str(port), path]
         return measure(command, env, place, port, name, _TURNS)
     env |= {"UNIPI_HOME": str(place / "home"), "BENCH_KEY": "none"}
-    _write_models(place / "home", _APIS[client.kind], f"http://127.0.0.1:{port}{base}")
+    write_models(place / "home", APIS[client.kind], f"http://127.0.0.1:{port}{base}")
     return measure(unipi_run(place), env, place, port, name, _TURNS)
 
 
-def unipi_run(place: Path) -> list[str]:
+def unipi_run(place: Path, turns: int = _TURNS) -> list[str]:
     """The command line of the measured `unipi run`."""
     return [
-        *(userenv.python()[0], "-m", "unipi", "run", "--max-turns", str(_TURNS + 1)),
+        *(userenv.python()[0], "-m", "unipi", "run", "--max-turns", str(turns + 1)),
         *("-p", loop_tools.PROMPT, "--model", "bench/bench-model"),
         *("-e", str(_ROOT / "benchmarks" / "loop_plugin.py")),
         *("--session", str(place / "session.jsonl"), "--prefix-policy", "enforce"),
     ]
 
 
-def _write_models(home: Path, api: str, base_url: str) -> None:
+def write_models(home: Path, api: str, base_url: str) -> None:
+    """The file that tells `unipi run` of the bench's model."""
     home.mkdir(mode=0o700)
     model = {
         "api": api,

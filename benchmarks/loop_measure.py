@@ -80,9 +80,16 @@ def provider(root: Path) -> Iterator[int]:
 
 
 def measure(
-    command: Sequence[str], env: Mapping[str, str], cwd: Path, port: int, name: str, turns: int
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    port: int,
+    name: str,
+    turns: int,
+    *,
+    pin: bool = True,
 ) -> Run:
-    """Run a client on processor 1 to its end.
+    """Run a client to its end, on processor 1 unless `pin` is False.
 
     Raises RunFailed when it fails, hangs, or does not send `turns` + 1 requests.
     """
@@ -90,7 +97,7 @@ def measure(
     with log.open("wb") as output:
         begin = monotonic_ns()
         process = subprocess.Popen(
-            pinned(1, command),
+            pinned(1, command) if pin else list(command),
             env=dict(env),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -101,7 +108,7 @@ def measure(
     said = log.read_text(errors="replace")[-2000:]
     if status != 0:
         raise RunFailed(f"{name}: exit status {status}\n{said}")
-    seen = _take(port, name)
+    seen = take(port, name)
     if len(seen) != turns + 1:
         raise RunFailed(f"{name}: {len(seen)} requests instead of {turns + 1}\n{said}")
     return Run(
@@ -145,7 +152,8 @@ def _high_water(pid: int) -> float | None:
     return None
 
 
-def _take(port: int, name: str) -> list[dict[str, int]]:
+def take(port: int, name: str) -> list[dict[str, int]]:
+    """What the provider saw of a session, request by request; it forgets it."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/take/{name}", b"", method="POST")
     with urllib.request.urlopen(request, timeout=60) as answer:
         rows: list[dict[str, int]] = json.load(answer)

@@ -1,6 +1,6 @@
 """A loopback provider for the loop benchmark: a script, and a clock at both ends of a turn.
 
-`/s/NAME/TURNS/v1/chat/completions` and `/s/NAME/TURNS/v1/messages` answer a request with a call of
+`/s/NAME/TURNS/v1/chat/completions`, `.../messages` and `.../responses` answer a request with a call of
 `lookup` for the first TURNS requests and then with "done", streamed if the request asks for it.
 `POST /take/NAME` gives what was seen: for each request the monotonic nanoseconds at which its body
 was complete and at which the answer's last byte was written, its size, and how many bytes of the
@@ -18,7 +18,10 @@ from time import monotonic_ns
 
 from attrs import define, field
 
-_PATH = re.compile(r"/s/([\w.-]+)/(\d+)/v1/(chat/completions|messages)\Z")
+from benchmarks.loop_responses import responses
+
+_PATH = re.compile(r"/s/([\w.-]+)/(\d+)/v1/(chat/completions|messages|responses)\Z")
+_STREAM = re.compile(rb'"stream": ?true')
 _PIECES = 3
 _USAGE = 20
 _Object = dict[str, object]
@@ -128,6 +131,7 @@ def messages(turn: int, arguments: str | None, tokens: int, stream: bool) -> lis
 _ENDPOINTS: dict[str, Callable[[int, str | None, int, bool], list[bytes]]] = {
     "chat/completions": chat,
     "messages": messages,
+    "responses": responses,
 }
 
 
@@ -204,12 +208,12 @@ class Connection(asyncio.Protocol):
     def _answer(self, path: str, body: bytes, complete: int) -> None:
         if path.startswith("/take/"):
             return self._whole(self._provider.take(path[6:]))
-        match = _PATH.match(path)
+        match = _PATH.match(path.partition("?")[0])
         if match is None:
             return self._whole(b'{"error":{"message":"no such path"}}', "404 Not Found")
         name, turns, endpoint = match.groups()
         session = self._provider.sessions.setdefault(name, [])
-        turn, stream = len(session), b'"stream":true' in body
+        turn, stream = len(session), _STREAM.search(body) is not None
         seen = Seen(body, complete)
         session.append(seen)
         arguments = f'{{"key": "k{turn:04d}"}}' if turn < int(turns) else None

@@ -46,7 +46,8 @@ _exporters: Exporters | None = None
 
 @cache
 def _sessions() -> Sessions:
-    # Made at the first event rather than at import: a host that only lists plugins pays nothing.
+    # Made when there is something to see: a host that only lists plugins pays nothing, and the first
+    # request of a session does not wait for it.
     from .session import Sessions
 
     return Sessions()
@@ -71,7 +72,8 @@ def register_commands(ctx: LoadContext) -> Sequence[Command]:
 
 @hookimpl
 def session_start(event: SessionStartEvent, ctx: Context) -> Awaitable[None] | None:
-    _sessions().reset(ctx.session.id)
+    if _sessions.cache_info().currsize:
+        _sessions().reset(ctx.session.id)
     return _exporting(ctx)
 
 
@@ -89,7 +91,8 @@ def _exporting(ctx: Context) -> Awaitable[None] | None:
 
 @hookimpl
 def session_shutdown(event: SessionShutdownEvent, ctx: Context) -> None:
-    _sessions().drop(ctx.session.id)
+    if _sessions.cache_info().currsize:
+        _sessions().drop(ctx.session.id)
 
 
 @hookimpl

@@ -14,7 +14,7 @@ from unipi.agent import (
 from unipi.builtin import ESSENTIAL, builtin_plugins
 from unipi.loader import LoadOptions
 from unipi.session import Session
-from unipi.tools.bash import PASS_ENV
+from unipi.tools.specs import PASS_ENV
 from unipi_hookspecs import CustomMessage
 
 from .errors import DemoError as DemoError

@@ -33,6 +33,8 @@ _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(rb"[^\x00\r\n]*")
 _HELD_BACK = 2
 """Bytes of a body that wait for `ready`: without its closing brackets a request is none."""
+_SMALL = 256 * 1024
+"""Bytes of a body up to which a copy costs less than a second round of the event loop."""
 _MAX_HEAD = 100 * 1024
 """Bytes of status line and headers that an answer may have, httpx2's own limit."""
 
@@ -211,8 +213,11 @@ class _Connection:
         self.answer = _Answer()
         held = min(_HELD_BACK, len(body))
         try:
-            await self.stream.send(head)
-            await self.stream.send(memoryview(body)[: len(body) - held])  # type: ignore[arg-type]  # any buffer will do, and saves a copy
+            if len(body) <= _SMALL:
+                await self.stream.send(head + body[: len(body) - held])
+            else:
+                await self.stream.send(head)
+                await self.stream.send(memoryview(body)[: len(body) - held])  # type: ignore[arg-type]  # any buffer will do, and saves a copy
             ready()
             await self.stream.send(body[len(body) - held :])
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:

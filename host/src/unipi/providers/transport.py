@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _MAX_ERROR_BODY = 64 * 1024
 _MAX_WHOLE_BODY = 64 * 1024 * 1024
 _CLOSE_TIMEOUT = 2.0
+_GRAIN = 1.0
+"""Seconds by which a limit on silence may be met early, a tenth of it at most."""
 _TAIL_TIMEOUT = 5.0
 """Seconds granted to what may follow a complete answer: a usage chunk, the end of the body."""
 
@@ -254,7 +256,13 @@ class _Exchange:
         return bytes(collected[:limit])
 
     def _wind(self, seconds: float | None) -> None:
-        self.watch.deadline = float("inf") if seconds is None else anyio.current_time() + seconds
+        if seconds is None:
+            self.watch.deadline = float("inf")
+            return
+        deadline = anyio.current_time() + seconds
+        # Each move costs a timer of the event loop, and pieces come by the thousand.
+        if not deadline - min(_GRAIN, seconds / 10) < self.watch.deadline <= deadline:
+            self.watch.deadline = deadline
 
     def _silence(self) -> ProviderError:
         if not self.started:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import anyio
 from attrs import define, field
 
-from unipi_hookspecs import Tool
-
-from .args import schema, text_arg
+from .args import text_arg
 from .cut import tail_start
 from .process import CAPTURE_LIMIT, Captured, capture_process, child_env
+from .specs import PASS_ENV
 from .text import BYTE_LIMIT, LINE_LIMIT, ToolError, count_lines, decode, repair, tail_lines
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from .process import Capture
 
-PASS_ENV = "pass_env"  # noqa: S105 - the name of a setting
 """The setting that lists further variables of the host that commands get."""
 
 _UPDATE_SECONDS = 0.1
@@ -143,21 +141,3 @@ def _tail(text: str, capture: Capture, artifact: str | None) -> str:
     else:
         where = "The full output could not be kept."
     return f"{kept.rstrip(chr(10))}\n\n[Shown are {shown}, of {total}. {where}]"
-
-
-TOOL = Tool(
-    "bash",
-    "Run a command with bash in the working folder and return what it writes to standard output "
-    f"and standard error, in order. Of long output the last {LINE_LIMIT} lines or "
-    f"{BYTE_LIMIT} bytes are shown, and a file holds the whole. A command that fails is an error.",
-    parameters=schema(
-        ("command",),
-        command={"type": "string", "description": "The command line."},
-        timeout={
-            "type": "number",
-            "exclusiveMinimum": 0,
-            "description": "Seconds after which the command is ended; without it, none.",
-        },
-    ),
-    run=bash,
-)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 from attrs import evolve, frozen
 
-from unipi_hookspecs import Tool, ToolOutput
+from unipi_hookspecs import ToolOutput
 
-from .args import schema, text_arg
+from .args import text_arg
 from .cut import head_end
 from .diff import unified
 from .match import Edit, find_spans
@@ -108,24 +108,3 @@ def _line_end(text: str, place: int) -> str:
     at = text.find("\n", place)
     at = at if at >= 0 else text.rfind("\n", 0, place)
     return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
-
-
-_PAIR = schema(
-    ("oldText", "newText"),
-    oldText={"type": "string", "description": "Text that is in the file exactly once."},
-    newText={"type": "string", "description": "What takes its place."},
-)
-
-TOOL = Tool(
-    "edit",
-    "Replace pieces of a text file. Each oldText must be in the file as it is now exactly once, "
-    "and no two may overlap; all are replaced in one step, or none.",
-    parameters=schema(
-        ("path",),
-        path={"type": "string", "description": "The file, relative to the working folder."},
-        edits={"type": "array", "minItems": 1, "items": _PAIR, "description": "Replacements."},
-        oldText={"type": "string", "description": "For one replacement, instead of edits."},
-        newText={"type": "string", "description": "For one replacement, instead of edits."},
-    ),
-    run=edit,
-)

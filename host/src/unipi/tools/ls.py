@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from unipi_hookspecs import Tool
-
-from .args import int_arg, schema, text_arg
+from .args import int_arg, text_arg
 from .paths import os_error, resolve, shown
 from .text import BYTE_LIMIT, ToolError, decode, head_lines, utf16_key
 
@@ -47,19 +45,3 @@ def _names(path: Path) -> list[str]:
         found = [(decode(e.name), e.name, "/" if e.is_dir() else "") for e in entries]
     found.sort(key=lambda entry: (utf16_key(entry[0]), entry[1]))
     return [f"{name}{mark}" for name, _, mark in found]
-
-
-TOOL = Tool(
-    "ls",
-    "List the files and folders in a folder, hidden ones too, sorted by name. Folders end in /.",
-    parameters=schema(
-        (),
-        path={"type": "string", "description": "The folder; without it, the working folder."},
-        limit={
-            "type": "integer",
-            "minimum": 1,
-            "description": "Entries at most; 500 if not given.",
-        },
-    ),
-    run=ls,
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unipi_hookspecs import Manifest, Setting, Tool, hookimpl
 
-from . import bash, edit, ls, read, search, write
+from .specs import PASS_ENV, TOOLS
 
 manifest = Manifest(
     name="tools", description="The built-in tools: read, write, edit, bash, grep, find, ls."
@@ -14,7 +14,7 @@ manifest = Manifest(
 @hookimpl
 def register_tools() -> list[Tool]:
     """Offer the seven built-in tools."""
-    return [read.TOOL, write.TOOL, edit.TOOL, bash.TOOL, search.GREP, search.FIND, ls.TOOL]
+    return list(TOOLS)
 
 
 @hookimpl
@@ -22,7 +22,7 @@ def register_settings() -> list[Setting]:
     """Describe the one setting."""
     return [
         Setting(
-            bash.PASS_ENV,
+            PASS_ENV,
             "Names of variables of the host's environment that bash commands get besides the base "
             "list. Commands see no others, so that secrets stay with the host.",
             schema={"type": "array", "items": {"type": "string"}},

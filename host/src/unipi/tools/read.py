@@ -8,9 +8,9 @@ from typing import IO, TYPE_CHECKING
 import anyio.to_thread
 from attrs import frozen
 
-from unipi_hookspecs import Image, Text, Tool, ToolOutput
+from unipi_hookspecs import Image, Text, ToolOutput
 
-from .args import int_arg, schema, text_arg
+from .args import int_arg, text_arg
 from .images import ENCODED_LIMIT, SIDE_LIMIT, longest_side, mime_type
 from .paths import os_error, resolve, shown
 from .text import BYTE_LIMIT, LINE_LIMIT, ToolError, count_lines, decode, head_lines
@@ -145,17 +145,3 @@ def _show(part: _Part, name: str, limit: int | None) -> str:
     return (
         f"{kept}\n\n[Lines {part.first} to {last} of {part.lines}. Go on with offset={last + 1}.]"
     )
-
-
-TOOL = Tool(
-    "read",
-    f"Read a text file, or look at a PNG, JPEG, GIF or WebP picture. At most {LINE_LIMIT} lines or "
-    f"{BYTE_LIMIT} bytes are shown at once; a notice then gives the offset to go on with.",
-    parameters=schema(
-        ("path",),
-        path={"type": "string", "description": "The file, relative to the working folder."},
-        offset={"type": "integer", "minimum": 1, "description": "The first line, from 1."},
-        limit={"type": "integer", "minimum": 1, "description": "How many lines."},
-    ),
-    run=read,
-)

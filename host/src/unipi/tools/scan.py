@@ -17,14 +17,12 @@ import warnings
 from typing import TYPE_CHECKING, TypedDict
 
 from .cut import safe_prefix
-from .text import BYTE_LIMIT, decode
+from .text import BYTE_LIMIT, LINE_WIDTH, decode
 from .walk import compile_glob, join, list_files, order, parents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LINE_WIDTH = 500
-"""Characters of a line that a search shows, as in Pi."""
 FILE_LIMIT = 32 * 1024 * 1024
 """Bytes up to which a file is searched."""
 

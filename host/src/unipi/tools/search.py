@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from unipi_hookspecs import Tool
-
-from .args import flag_arg, int_arg, schema, text_arg
+from .args import flag_arg, int_arg, text_arg
 from .paths import os_error, resolve, shown
 from .process import run_process
-from .scan import FILE_LIMIT, LINE_WIDTH, Answer, Request
+from .scan import FILE_LIMIT, Answer, Request
 from .text import BYTE_LIMIT, ToolError
 
 if TYPE_CHECKING:
@@ -148,46 +146,3 @@ def _report(answer: Answer, ctx: Context, label: str, first: str, nothing: str) 
         notes.append(f"[Not searched: {answer['large']} files over {FILE_LIMIT} bytes.]")
     text = "\n\n".join(["\n".join(answer["rows"]) or nothing, *notes])
     return ctx.bound_output(text, label=label).text
-
-
-_PATH = {"type": "string", "description": "Where to search; without it, the working folder."}
-
-GREP = Tool(
-    "grep",
-    "Search the contents of files for a regular expression (Python's syntax), line by line, and "
-    "list matches by path and line. Hidden files are searched; what git ignores and binary files "
-    f"are not. Lines are cut after {LINE_WIDTH} characters.",
-    parameters=schema(
-        ("pattern",),
-        pattern={"type": "string", "description": "What to search for."},
-        path=_PATH,
-        glob={"type": "string", "description": "Only files like this, e.g. *.py or src/**/*.ts."},
-        ignoreCase={"type": "boolean", "description": "Take capitals and small letters as one."},
-        literal={"type": "boolean", "description": "Take the pattern as plain text."},
-        context={"type": "integer", "minimum": 0, "description": "Lines around each match."},
-        limit={
-            "type": "integer",
-            "minimum": 1,
-            "description": "Matches at most; 100 if not given.",
-        },
-    ),
-    run=grep,
-)
-
-FIND = Tool(
-    "find",
-    "Find files and folders by a glob such as *.py, src/**/test_*.ts or {a,b}/*. A glob without / "
-    "is matched against names at any depth. Hidden files are listed, what git ignores is not. "
-    "Folders end in /.",
-    parameters=schema(
-        ("pattern",),
-        pattern={"type": "string", "description": "The glob."},
-        path=_PATH,
-        limit={
-            "type": "integer",
-            "minimum": 1,
-            "description": "Results at most; 1000 if not given.",
-        },
-    ),
-    run=find,
-)

@@ -15,6 +15,8 @@ LINE_LIMIT = 2_000
 """Lines a built-in tool shows at most, as in Pi."""
 BYTE_LIMIT = 51_200
 """UTF-8 bytes a built-in tool shows at most, as in Pi."""
+LINE_WIDTH = 500
+"""Characters of a line that a search shows, as in Pi."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A surrogate that was encoded as if it were a character: one broken unit, three bytes.

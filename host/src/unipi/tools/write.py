@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from unipi_hookspecs import Tool
-
-from .args import schema, text_arg
+from .args import text_arg
 from .paths import file_lock, os_error, replace_file, resolve, shown, writable_target
 from .text import repair
 
@@ -32,16 +30,3 @@ async def write(call: Call, ctx: Context) -> str:
     except OSError as error:
         raise os_error(error, name) from error
     return ctx.bound_output(f"Wrote {len(data)} bytes to {name}", label="write").text
-
-
-TOOL = Tool(
-    "write",
-    "Write a file. Folders are made as needed, and a file that is there is replaced whole. A file "
-    "outside the working folder needs its absolute path.",
-    parameters=schema(
-        ("path", "content"),
-        path={"type": "string", "description": "The file, relative to the working folder."},
-        content={"type": "string", "description": "All that the file shall hold."},
-    ),
-    run=write,
-)

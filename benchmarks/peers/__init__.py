@@ -1,0 +1,1 @@
+"""Our host and our diagnostics beside their peers, in one run, on one machine."""
