@@ -37,6 +37,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "F20 a_turn_of_any_width_leaves_the_whole_prompt_before_it_readable",
         "F20 wide_turns_in_a_row_move_markers_and_nothing_else",
     ),
+    "tests/test_field_prune.py": (
+        "F17 clearing_old_results_is_refused_and_the_plugin_named_once",
+        "F17 under_record_the_report_sets_what_it_cost_beside_what_it_saved",
+        "F17 a_plugin_that_asks_may_do_it_once_and_what_it_did_stays",
+        "F17 when_the_cache_is_cold_it_costs_nothing",
+    ),
     "tests/test_field_thinking.py": (
         "F22 thinking_comes_back_whole_after_failures_cancellation_and_a_steer",
         "F23 thinking_that_a_plugin_changes_is_refused_at_the_door_by_its_name",
@@ -219,7 +225,19 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 REQUIRED = frozenset(
     f"F{n:02}"
-    for n in (1, 2, 3, 4, 15, 16, *range(18, 24), *range(35, 38), *range(39, 44), *range(46, 50))
+    for n in (
+        1,
+        2,
+        3,
+        4,
+        15,
+        16,
+        17,
+        *range(18, 24),
+        *range(35, 38),
+        *range(39, 44),
+        *range(46, 50),
+    )
 ) | {f"F{n}" for n in (24, 25, 44, 45, *range(51, 67))}
 
 

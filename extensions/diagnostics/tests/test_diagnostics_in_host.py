@@ -38,8 +38,19 @@ class Clocked:
 
 
 async def report(it):
-    (command,) = unipi_diagnostics.register_commands(None)
-    return await command.run("", SimpleNamespace(session=it.agent.session))
+    command, _ = unipi_diagnostics.register_commands(None)
+    return await command.run("", SimpleNamespace(session=it.agent.session, model=None))
+
+
+async def test_the_status_points_to_the_report_and_the_doctor_and_touches_nothing(tmp_path):
+    async with lab(tmp_path, [[Say("one")]], plugins=[PLUGIN]) as it:
+        await it.agent.prompt("first")
+        before = len(it.agent.session.entries())
+        said = await it.agent.prompt("/unipi:status")
+        assert "/unipi:prefix-cache" in said
+        assert "unipi doctor" in said
+        assert len(it.agent.session.entries()) == before
+    assert len(it.requests) == 1
 
 
 def row(text, name):

@@ -46,7 +46,9 @@ class Bench:
     def __init__(self):
         session = SimpleNamespace(id=f"session-{next(numbers)}")
         self.cache = CacheState(cold=None)
-        self.ctx = SimpleNamespace(session=session, settings={}, cache_state=lambda: self.cache)
+        self.ctx = SimpleNamespace(
+            session=session, settings={}, cache_state=lambda: self.cache, model=None
+        )
         self.before, self.texts = b"", []
         plugin.session_start(SessionStartEvent("startup"), self.ctx)
 
@@ -109,8 +111,7 @@ class Bench:
         plugin.session_compact(SessionCompactEvent(entry, "manual", False), self.ctx)
 
     async def report(self):
-        (command,) = plugin.register_commands(None)
-        assert command.name == "unipi:prefix-cache"
+        command = next(c for c in plugin.register_commands(None) if c.name == "unipi:prefix-cache")
         return await command.run("", self.ctx)
 
     async def row(self, name):
@@ -300,6 +301,21 @@ async def test_without_a_response_id_an_answer_is_known_by_request_and_attempt(b
         bench.answer(Usage(1, 1, 9, 0), request_id="same", attempt=attempt)
     assert await bench.row("Cache read") == "18 tokens"
     assert bench.state().usage.repeated_attempts == 1
+
+
+async def test_an_answer_that_is_told_twice_counts_once(bench):
+    for _ in range(2):  # as after a reload, when the same message is another object
+        bench.answer(Usage(100, 10, 50, 0), response_id="resp-1")
+    assert bench.state().usage.answers == 1
+    assert await bench.row("Fresh input") == "100 tokens"
+
+
+async def test_digests_are_compared_whole_and_cut_for_people_only(bench):
+    bench.seal([said("a")])
+    state = bench.state()
+    digests = [state.fingerprint, state.current.envelope.digest, state.current.envelope.raw]
+    assert {len(digest) for digest in digests} == {32}
+    assert await bench.row("Envelope fingerprint") == digests[1].hex()[:16]
 
 
 async def test_a_failed_answer_is_billed_and_marked(bench):

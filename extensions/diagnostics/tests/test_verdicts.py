@@ -70,7 +70,7 @@ class Scene:
                 agent.now = lambda: 1_000_000 + round(self.clock.now() * 1000)
                 await do(agent)
                 self.state = unipi_diagnostics._sessions().of(session.id)
-                (command,) = unipi_diagnostics.register_commands(None)
+                command, _ = unipi_diagnostics.register_commands(None)
                 self.report = await command.run("", agent.contexts.of("diagnostics"))
         return [(v.kind, v.reason) for v in self.state.verdicts]
 

@@ -56,7 +56,16 @@ def _sessions() -> Sessions:
 async def _prefix_cache(_: str, ctx: Context) -> str:
     from .report import render
 
-    return render(_sessions().of(ctx.session.id))
+    model = ctx.model
+    return render(_sessions().of(ctx.session.id), model.prices if model is not None else None)
+
+
+async def _status(_: str, ctx: Context) -> str:
+    return (
+        "/unipi:prefix-cache says what extended and what broke this session's prefix, and what it\n"
+        "cost. In a shell `unipi doctor` looks at settings, plugins, keys and session files, and\n"
+        "`unipi cache report --last` at the last session."
+    )
 
 
 @hookimpl
@@ -66,7 +75,8 @@ def register_commands(ctx: LoadContext) -> Sequence[Command]:
             "unipi:prefix-cache",
             "What extended the provider's cached prefix in this session, and what broke it.",
             _prefix_cache,
-        )
+        ),
+        Command("unipi:status", "Where to look for what.", _status),
     ]
 
 

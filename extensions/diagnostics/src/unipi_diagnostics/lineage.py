@@ -48,6 +48,7 @@ class Lineage:
     share: float = 0.0
     where: str = ""
     prompt: int | None = None
+    shrunk: int = 0  # bytes by which a rewrite has made the earlier messages shorter
     closing: bytes = field(default=b"", repr=False)
     model: str = ""
     head_length: int = 0
@@ -93,6 +94,7 @@ class Lineage:
 
     def _compare(self, event: ProviderRequestSealedEvent, count: int) -> Change:
         before, kept = self.envelope, event.kept_messages
+        self.shrunk = 0
         same_head = (
             event.shared_length >= event.head_length == self.head_length
             and event.info.model == self.model
@@ -113,6 +115,8 @@ class Lineage:
         ends = event.message_ends
         survived = ends[kept - 1] if kept else event.head_length
         self.share = min(1.0, survived / self.length) if self.length else 0.0
+        if 0 < self.count <= count:
+            self.shrunk = max(0, self.length - ends[self.count - 1])
         if kept == count:
             where = f"{self.count - count} messages were taken off the end"
         else:

@@ -10,6 +10,8 @@ from .usage import reports_reads
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from unipi_hookspecs import Prices
+
     from .lineage import Lineage
     from .session import BoundarySeen, SessionState
     from .usage import UsageLedger
@@ -26,8 +28,8 @@ _FOOT = (
 )
 
 
-def render(state: SessionState) -> str:
-    """The report of one session, for people."""
+def render(state: SessionState, prices: Prices | None = None) -> str:
+    """The report of one session, for people; `prices` are those of the model in use."""
     rows = [*_shape(state), *_usage(state.usage), *_verdicts(state)]
     width = max(len(name) for name, _ in rows)
     lines = ["Prefix cache of this session", ""]
@@ -37,7 +39,7 @@ def render(state: SessionState) -> str:
     if state.boundaries:
         lines += ["", *_boundaries(state)]
     if state.owners:
-        lines += ["", *_owners(state)]
+        lines += ["", *_owners(state, prices)]
     return "\n".join([*lines, "", _FOOT])
 
 
@@ -121,7 +123,7 @@ def _misses(state: SessionState) -> Iterator[str]:
         yield f"  request {verdict.number}: read {read}: {verdict.reason}"
 
 
-def _owners(state: SessionState) -> Iterator[str]:
+def _owners(state: SessionState, prices: Prices | None) -> Iterator[str]:
     """Who has cost what, the dearest first."""
     yield "Boundaries by owner"
     totals = sorted(state.owners.items(), key=lambda item: (-item[1].tokens_lost, item[0]))
@@ -130,7 +132,13 @@ def _owners(state: SessionState) -> Iterator[str]:
         avoidable = f", {total.avoidable:,} of them avoidable" if total.avoidable else ""
         noun = "boundary" if total.boundaries == 1 else "boundaries"
         counted = f"{total.boundaries:,} {noun}{avoidable}"
-        yield f"  {owner}: {counted}; {_tokens(total.tokens_lost)} lost{price}"
+        saved = ""
+        if total.tokens_saved:
+            worth = ""
+            if prices is not None:
+                worth = f", worth ${total.tokens_saved * prices.cache_read / 1e6:.4f}"
+            saved = f"; {_tokens(total.tokens_saved)} fewer to read since{worth}"
+        yield f"  {owner}: {counted}; {_tokens(total.tokens_lost)} lost{price}{saved}"
 
 
 def _boundaries(state: SessionState) -> Iterator[str]:

@@ -53,12 +53,18 @@ class BoundarySeen:
 
 @define
 class OwnerTotal:
-    """What the boundaries of one owner have cost so far; `price` in US dollars."""
+    """What the boundaries of one owner have cost so far; `price` in US dollars.
+
+    `shorter` is by how many tokens its rewrites have made each prompt since, `tokens_saved` the sum
+    of that over the requests: they would have been read from the cache.
+    """
 
     boundaries: int = 0
     avoidable: int = 0
     tokens_lost: int = 0
     price: float | None = None
+    shorter: int = 0
+    tokens_saved: int = 0
 
     def add(self, boundary: Boundary) -> None:
         """Count a boundary that the host recorded."""
@@ -87,6 +93,7 @@ class SessionState:
     # What was announced since the last request, and what the last request brought unannounced.
     _coming: BoundarySeen | None = None
     _unannounced: BoundarySeen | None = None
+    _savers: list[OwnerTotal] = Factory(list)
     _expected: dict[str, tuple[Lineage, Expectation]] = Factory(dict)
 
     @property
@@ -120,8 +127,11 @@ class SessionState:
             self.host_epoch = max(self.host_epoch, info.epoch)
             if self._coming is not None or change.transition in BREAKS:
                 boundary = self._crossed(lineage, change.where, counted=counted)
+                self._shortened(lineage, boundary)
             else:
                 self._unannounced = None
+            for total in self._savers:
+                total.tokens_saved += total.shorter
         if info.attempt == 0:
             # At most so many blocks are new: enough to tell a turn too wide to look back over.
             blocks = event.body.count(_BLOCK, start) if start and info.api == _ANTHROPIC else 0
@@ -141,6 +151,19 @@ class SessionState:
             )
             if len(waiting) > _WAITING:
                 del waiting[next(iter(waiting))]
+
+    def _shortened(self, lineage: Lineage, boundary: BoundarySeen | None) -> None:
+        """Who rewrites history to save tokens gets the credit for it, until a compaction."""
+        if boundary is not None and boundary.cause in ("compaction", "branch_summary", "tree"):
+            for total in self._savers:
+                total.shorter = 0
+            self._savers = []
+        if boundary is None or not lineage.shrunk or not lineage.prompt or not lineage.length:
+            return
+        total = self.owners.setdefault(boundary.owner, OwnerTotal())
+        total.shorter += round(lineage.prompt * lineage.shrunk / (lineage.length + lineage.shrunk))
+        if total not in self._savers:
+            self._savers.append(total)
 
     def _crossed(self, lineage: Lineage, where: str, *, counted: bool) -> BoundarySeen | None:
         open_, self._coming, self._unannounced = self._coming, None, None

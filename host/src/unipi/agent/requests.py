@@ -117,6 +117,8 @@ class Requester:
         )
         spec = agent.head_spec()
         agent.lineage.after = question(model, agent.lineage.items)
+        if agent.lineage.reason_for(spec) is not None:
+            agent.lineage.cold = agent.cache_state().why == "idle"
         sealed, info = await self._build(spec, info)
         verbs = agent.verbs.take_used()
         data = records.request_data(agent.lineage, info, verbs)
@@ -136,11 +138,12 @@ class Requester:
         override: Sequence[Message] | None = None
         owner: str | None = None
         if agent.hooks.has("context"):
-            guard = ContextGuard(messages, new_from, agent.policy, self.name)
+            asked_by = lineage.asked_by
+            guard = ContextGuard(messages, new_from, agent.policy, self.name, asked_by)
             await agent.hooks.context(ContextEvent(messages, new_from, info), guard.check)
             override, owner = guard.override, guard.owner
             if override is None:
-                self._remember(lineage.accept(guard.tail))
+                self._remember(lineage.accept(guard.tail, guard.first))
         reason = lineage.reason_for(spec)
         if reason is None and (override is not None or lineage.diverged):
             who = owner or lineage.diverged or "host"

@@ -10,6 +10,7 @@ import click
 from unipi.session import Session, SessionError, SessionInfo, find_session, list_sessions
 
 from ._output import fail, print_json
+from .sessions_clean import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,10 @@ _WIDTH = 100
 
 @click.group()
 def sessions() -> None:
-    """List, show and draw session files."""
+    """List, show, draw and clean up session files."""
+
+
+sessions.add_command(clean)
 
 
 @sessions.command(name="list")

@@ -43,17 +43,27 @@ _APPEND = "append with ctx.append_message instead, or ask for ctx.request_bounda
 class ContextGuard:
     """Checks what the implementations of `context` return, one after another.
 
-    `tail` is what stands for the new messages: pairs of their position among the new ones and the
-    message to send. `override` is a whole rewritten list, which only `record` and `off` allow.
+    `tail` is what stands for the messages from `first` on: pairs of their position among these and
+    the message to send. `override` is a whole rewritten list, which only `record` and `off` allow.
+
+    The plugin `asked_by` has asked for the boundary that this request crosses: it may decide on all
+    messages, as the provider reads all of them anew. For the others what was sent stands.
     """
 
     def __init__(
-        self, messages: Sequence[Message], new_from: int, policy: PrefixPolicy, report: Report
+        self,
+        messages: Sequence[Message],
+        new_from: int,
+        policy: PrefixPolicy,
+        report: Report,
+        asked_by: str | None = None,
     ) -> None:
         self._new_from = new_from
+        self._asked_by = asked_by
         self._policy = policy
         self._report = report
-        self.tail = list(enumerate(messages[new_from:]))
+        self.first = new_from if asked_by is None else 0
+        self.tail = list(enumerate(messages[self.first :]))
         self.override: list[Message] | None = None
         self.owner: str | None = None
 
@@ -65,7 +75,7 @@ class ContextGuard:
             return before
         returned = list(returned)
         if self.override is None:
-            problem, tail = self._align(before, returned)
+            problem, tail = self._align(plugin, before, returned)
             if not problem:
                 self.tail = tail
                 return returned
@@ -77,14 +87,27 @@ class ContextGuard:
         return returned
 
     def _align(
-        self, before: Sequence[Message], returned: list[Message]
+        self, plugin: str, before: Sequence[Message], returned: list[Message]
     ) -> tuple[str, list[tuple[int, Message]]]:
-        new_from = self._new_from
+        if self._asked_by is None:
+            return self._aligned(before, returned, self._new_from, self.tail)
+        # What was sent and is still there, for those who did not ask.
+        kept = [] if plugin == self._asked_by else [p for p in self.tail if p[0] < self._new_from]
+        problem, tail = self._aligned(before, returned, len(kept), self.tail[len(kept) :])
+        return problem, [] if problem else [*kept, *tail]
+
+    @staticmethod
+    def _aligned(
+        before: Sequence[Message],
+        returned: list[Message],
+        new_from: int,
+        ours: list[tuple[int, Message]],
+    ) -> tuple[str, list[tuple[int, Message]]]:
         if len(returned) < new_from or any(
             ours is not theirs for ours, theirs in zip(before, returned[:new_from], strict=False)
         ):
             return "changed messages that were already sent", []
-        ours, theirs = self.tail, returned[new_from:]
+        theirs = returned[new_from:]
         if len(theirs) > len(ours):
             return "added messages that are not in the session", []
         if len(theirs) == len(ours):

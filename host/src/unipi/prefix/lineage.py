@@ -86,6 +86,7 @@ class Lineage:
         self._ids: list[str] = []
         self._covered = 0  # items[:_covered] have been projected and sent
         self._sent = 0  # _shown[:_sent] were in the last request
+        self.cold = False  # whether the provider's time for the last prompt is over
         self.after = b""  # members behind the messages, of which no provider reads anything
         self.set_aside = False  # whether the last request left out a plugin's cache marker
         # Sent since the provider last wrote an entry; None: more than any marker could bridge.
@@ -114,6 +115,12 @@ class Lineage:
     @property
     def boundary_wanted(self) -> bool:
         return self._pending is not None
+
+    @property
+    def asked_by(self) -> str | None:
+        """The plugin that has asked for the boundary which is due, if one has."""
+        owner = self._pending.owner if self._pending is not None else None
+        return None if owner in (None, "host", "user") else owner
 
     def decide(self, decision: Decision) -> None:
         """Take over a decision that an earlier process stored."""
@@ -182,10 +189,17 @@ class Lineage:
         hidden, self._hidden = self._hidden, []
         return hidden
 
-    def accept(self, tail: Sequence[tuple[int, Message]]) -> list[Decision]:
-        """Seal what plugins made of the new messages; returns what must be remembered of it."""
-        new = self._shown[self._sent :]
-        ids = self._ids[self._sent :]
+    def accept(
+        self, tail: Sequence[tuple[int, Message]], first: int | None = None
+    ) -> list[Decision]:
+        """Seal what plugins made of the messages from `first` on; None: of the new ones.
+
+        Returns what must be remembered of it.
+        """
+        if first is None:
+            first = self._sent
+        new = self._shown[first:]
+        ids = self._ids[first:]
         decisions: list[Decision] = []
         kept = dict(tail)
         for place, (entry_id, old) in enumerate(zip(ids, new, strict=True)):
@@ -193,7 +207,7 @@ class Lineage:
             if message is not old:
                 decisions.append(Decision(entry_id, message, dropped=message is None))
         if decisions:
-            del self._shown[self._sent :], self._ids[self._sent :]
+            del self._shown[first:], self._ids[first:]
             self._shown += kept.values()
             self._ids += [ids[place] for place in kept]
             for decision in decisions:
@@ -399,7 +413,9 @@ class Lineage:
         self, before: Prefix | None, surviving: int, reason: Reason, spec: HeadSpec
     ) -> Boundary | None:
         total = before.size if before is not None else 0
-        if before is not None and surviving == total and self._pending is None:
+        if self.cold:
+            total = 0  # nothing of it was kept any longer
+        if before is not None and surviving == before.size and self._pending is None:
             return None
         return self.ledger.cross(reason, surviving=surviving, total=total, prices=spec.model.prices)
 
