@@ -53,8 +53,8 @@ def test_a_served_model_answers_a_run_as_the_printed_file_says_until_it_is_stopp
 ) -> None:
     server = cli.start("local", str(gguf), "--port", "0", "--context", "65536")
     try:
-        assert servers_of(gguf)  # or the other test would find none for a reason of its own
         first = server.stdout.readline()
+        assert servers_of(gguf)  # or the other test would find none for a reason of its own
         assert first.startswith("tiny-one is served at http://127.0.0.1:")
         assert "--model local/tiny-one" in server.stdout.readline()
         text = ""

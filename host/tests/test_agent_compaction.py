@@ -324,3 +324,37 @@ async def test_two_compactions_in_a_row_keep_the_first_one_s_summary(tmp_path: P
     assert SUMMARY.encode().splitlines()[1] in asked
     assert [b.cause for b in it.boundaries] == ["first", "compaction", "compaction"]
     assert isinstance(it.agent.session.messages()[1], UserMessage)
+
+
+class Wishes:
+    """Asks for a compaction at the end of the second turn of a run."""
+
+    @hookimpl
+    def register_tools(self):
+        return [Tool("look", "Look.", run=lambda call, ctx: LONG)]
+
+    @hookimpl
+    async def turn_end(self, event, ctx):
+        if event.turn_index == 1:
+            assert "before the next request" in await ctx.compact("keep the table")
+
+
+async def test_a_plugin_s_wish_is_met_before_the_next_request_of_the_turn(tmp_path: Path) -> None:
+    look = Answer([Call("look", {})])
+    script = [*(Say(f"answer {n}") for n in range(4)), look, look, Say(SUMMARY), Say("done")]
+    async with lab(tmp_path, script, options=KEEP, plugins=[("wishes", Wishes())]) as it:
+        it.agent.model = attrs.evolve(it.agent.model, binds_thinking=False)
+        await worked(it)
+        await it.agent.prompt("look twice")
+    assert [(o.status, o.why) for o in outcomes(it)] == [("applied", "manual")]
+    assert b"keep the table" in it.requests[6].body
+    assert summaries(it) == [SUMMARY]
+
+
+async def test_a_plugin_s_wish_between_turns_is_met_at_once(tmp_path: Path) -> None:
+    script = [*(Say(f"answer {n}") for n in range(4)), Say(SUMMARY)]
+    async with lab(tmp_path, script, options=KEEP) as it:
+        await worked(it)
+        said = await it.agent.contexts.of("anybody").compact()
+    assert said.startswith("compacted: about")
+    assert summaries(it) == [SUMMARY]

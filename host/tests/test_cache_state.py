@@ -45,7 +45,7 @@ class Place:
 
 async def test_before_the_first_request_there_is_nothing_to_lose(tmp_path):
     async with Place(tmp_path).open() as it:
-        assert it.agent.cache_state() == CacheState(cold=True, why="first")
+        assert it.agent.cache_state() == CacheState(cold=True, why="first", boundary_due=True)
         assert it.agent.cache_state().rewrite_is_free
 
 

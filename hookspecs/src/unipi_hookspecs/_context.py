@@ -180,6 +180,12 @@ class Context(Protocol):
     def request_boundary(self, cause: str, detail: str = "") -> None:
         """Let a new cache epoch begin with the next request, owned by this plugin."""
 
+    async def compact(self, instructions: str = "") -> str:
+        """Compact now, or before the running turn's next request; returns what came of it.
+
+        `instructions` is what the summary should mind, in words.
+        """
+
     def exclude_custom_type(self, custom_type: str) -> None:
         """Keep messages of this type from the model, from their first projection on.
 

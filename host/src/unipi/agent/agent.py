@@ -172,6 +172,9 @@ class Agent:
                 return None
             if name == "compact":
                 return await self.compact(rest.strip())
+            if name == "reload":
+                self.want_boundary("reload", "asked for by /reload")
+                return "files are read again; the next request begins an epoch with them"
         event = InputEvent(repair(text), tuple(images), source)  # type: ignore[arg-type]  # checked by the caller's types
         outcome, _ = await self.hooks.input(event)
         if not isinstance(outcome, InputEvent):
@@ -208,9 +211,18 @@ class Agent:
             return f"/{name} of plugin {plugin!r} failed: {type(error).__name__}: {error}"
 
     async def go_on(self) -> None:
-        """Run with what is queued or unanswered, without a new prompt: `/continue`, a wake."""
+        """Run with what is queued or unanswered: `/continue`, a wake.
+
+        Where the model has answered and nothing waits, it is asked in two words to go on: a request
+        cannot end on an answer.
+        """
         async with self._alone():
-            await self._run([], "", ())
+            items = self.lineage.items
+            answered = bool(items) and isinstance(items[-1].message, AssistantMessage)
+            opening: list[Message] = []
+            if answered and not self.queues:
+                opening.append(UserMessage(_GO_ON, self.now()))
+            await self._run(opening, "", ())
 
     async def user_message(
         self, message: UserMessage, deliver: Deliver, source: str = "plugin"
@@ -412,6 +424,9 @@ class Agent:
             self._scope = None
             self.running = False
             self._leave()
+
+
+_GO_ON = "Go on."
 
 
 def _thoughts(message: Message) -> list[Thinking]:

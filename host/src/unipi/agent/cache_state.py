@@ -19,9 +19,10 @@ def cache_state(agent: Agent) -> CacheState:
     """
     lineage, spec = agent.lineage, agent.lineage.spec
     began = _last_request(agent)
+    due = agent.prompt_text.due
     if spec is None or lineage.prefix is None or not began:
-        return CacheState(cold=True, why="first")
-    model, due = spec.model, agent.prompt_text.due
+        return CacheState(cold=True, why="first", boundary_due=due)
+    model = spec.model
     tokens = lineage.ledger.last_prompt or lineage.prefix.size // 4
     kept = kept_for(model, spec.ttl)
     left = None if kept is None else kept - (agent.now() - began) / 1000

@@ -69,6 +69,7 @@ class Compactor:
             False  # an automatic attempt has gained nothing: no other until the user speaks
         )
         self._busy = anyio.Lock()
+        self._asked: str | None = None  # a plugin's wish, with what to mind
 
     # What is known of the context's size.
 
@@ -101,15 +102,23 @@ class Compactor:
     # When.
 
     async def before_request(self) -> None:
-        """Compact if the context has outgrown the window less its reserve."""
+        """Compact if a plugin has asked, or the context has outgrown the window less its reserve."""
+        waits = self._agent.model.binds_thinking and self._in_round()
+        if self._asked is not None and not waits:
+            asked, self._asked = self._asked, None
+            await self.compact("manual", asked or None)
         if self._tired or not self.options.enabled or not self._over():
             return
-        if self._agent.model.binds_thinking and self._in_round():
+        if waits:
             return  # its thinking would have to go, and is wanted until the round is over
         outcome = await self.compact("threshold")
         if outcome.status != "applied" or self._over():
             self._tired = True
             self._agent.observer(Notice("warning", self._stuck(outcome)))
+
+    def ask(self, instructions: str) -> None:
+        """Compact before the next request of the running turn, by a plugin's wish."""
+        self._asked = instructions
 
     async def after_overflow(self) -> bool:
         """Compact because the provider had no room; whether the request is worth another try."""

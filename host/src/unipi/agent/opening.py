@@ -17,7 +17,7 @@ from unipi.providers import Transport, api_for, find_secret
 from unipi.providers.verbs import betas
 from unipi.session import SessionWriteError
 from unipi.tools.bound import Artifacts
-from unipi_hookspecs import ResourcesDiscoverEvent, SessionShutdownEvent, SessionStartEvent
+from unipi_hookspecs import SessionShutdownEvent, SessionStartEvent
 
 from . import records
 from .agent import Agent
@@ -146,13 +146,7 @@ async def _begin(agent: Agent, *, fresh_head: bool) -> None:
     for item in agent.session.context():
         agent.lineage.append(Item(item.entry_id, item.message))
     agent.tail.remember(agent.session.messages())
-    if agent.hooks.has("resources_discover"):
-        found = await agent.hooks.resources_discover(
-            ResourcesDiscoverEvent(str(agent.session.cwd), "startup")
-        )
-        agent.prompt_text.instructions = tuple(
-            text for _, resources in found for text in resources.instructions
-        )
+    await agent.prompt_text.discover("startup")
     if resumed:
         _resume(agent, fresh_head=fresh_head)
         agent.verbs.rebuilt()

@@ -150,6 +150,13 @@ class PluginContext:
     def request_boundary(self, cause: str, detail: str = "") -> None:
         self._live.lineage.want_boundary(Reason(cause, self._plugin, detail=detail))
 
+    async def compact(self, instructions: str = "") -> str:
+        agent = self._live
+        if agent.running:
+            agent.compactor.ask(instructions)
+            return "the context is compacted before the next request"
+        return await agent.compact(instructions)
+
     def exclude_custom_type(self, custom_type: str) -> None:
         lineage = self._live.lineage
         if custom_type in lineage.excluded:

@@ -17,7 +17,7 @@ from unipi.prefix.guard import HeadWatch, Rewrite, shape_digest
 from unipi.prefix.ledger import Reason
 from unipi.prefix.wire import HeadSpec
 from unipi.providers.verbs import verbs_of
-from unipi_hookspecs import BeforeAgentStartEvent, CustomMessage
+from unipi_hookspecs import BeforeAgentStartEvent, CustomMessage, ResourcesDiscoverEvent
 
 from .cache_ttl import wire_ttl
 from .system_prompt import addition, base_prompt, moved_edit
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from unipi.hooks import Start
     from unipi_hookspecs import Image, Message
+    from unipi_hookspecs._events import SessionReason
 
     from .agent import Agent
 
@@ -110,12 +111,22 @@ class SystemPrompt:
         text, edit = self._base_text or "", self._edit
         return repair(moved_edit(edit.given, edit.returned, text)) if edit else text
 
+    async def discover(self, reason: SessionReason) -> None:
+        """Ask plugins for the instructions of the next head."""
+        agent = self._agent
+        if agent.hooks.has("resources_discover"):
+            event = ResourcesDiscoverEvent(str(agent.session.cwd), reason)
+            found = await agent.hooks.resources_discover(event)
+            self.instructions = tuple(t for _, resources in found for t in resources.instructions)
+
     async def begin_run(self, prompt: str, images: Sequence[Image]) -> list[Message]:
         """Ask `before_agent_start`; returns the messages that plugins want at the tail."""
         agent = self._agent
         if not agent.hooks.has("before_agent_start"):
             return []
         given = self._base_text
+        if given is not None and agent.lineage.boundary_wanted:
+            await self.discover("reload")  # files may say something else by now
         if given is None or agent.lineage.boundary_wanted:
             given = self._base_text = self.base()
         event = BeforeAgentStartEvent(prompt, tuple(images), given)

@@ -101,7 +101,7 @@ def _host(plan: Plan, project: Path) -> Host:
         project,
         LoadOptions(
             entry_points=False,
-            builtins=(*builtin_plugins(), *plan.plugins),
+            builtins=(*builtin_plugins(resources=False), *plan.plugins),
             essential=ESSENTIAL,
             settings={"tools": {PASS_ENV: sorted(ENVIRONMENT)}},
         ),

@@ -47,7 +47,9 @@ async def replay(
     api = api or _api_of(entries)
     host = prepare_host(
         recording.cwd,
-        LoadOptions(builtins=builtin_plugins(), essential=ESSENTIAL, entry_points=False),
+        LoadOptions(
+            builtins=builtin_plugins(resources=False), essential=ESSENTIAL, entry_points=False
+        ),
     )
     provider = Provider(PROFILES[PROFILE_OF[api]])
     session = Session.create(None, cwd=recording.cwd, id=recording.id)

@@ -72,7 +72,7 @@ def host(cwd: Path, plugins: Sequence[tuple[str, object]] = ()) -> Host:
     """
     load = LoadOptions(
         entry_points=False,
-        builtins=(*builtin_plugins(), *plugins),
+        builtins=(*builtin_plugins(resources=False), *plugins),
         essential=ESSENTIAL,
         strict=True,
     )
