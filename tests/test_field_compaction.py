@@ -247,3 +247,30 @@ async def test_what_is_said_while_a_compaction_runs_arrives_once_and_behind_it(
         assert after.count(text) == 1, after
     assert sum(e.type == "compaction" for e in entries) == 1
     assert any(reply and "not compacted" in reply for reply in racer.replies)
+
+
+@pytest.mark.parametrize("api", ["openai-chat-completions", "openai-responses"])
+async def test_the_routing_key_goes_with_requests_that_extend_the_prefix_and_no_others_are_sent(
+    tmp_path: Path, api: str
+) -> None:
+    """F27: turns, a summary and a side request all begin with the session's prefix."""
+    from attrs import evolve
+
+    from unipi.agent.side import ask_beside
+    from unipi.prefix.marks import extended_by
+
+    script = [*(Say(f"answer {n}") for n in range(4)), Say("A title"), Say(SUMMARY), Say("on")]
+    sim = Simulator(script, profile="openai_56")
+    async with lab(tmp_path, (), sim=sim, api=api, options=KEEP) as it:
+        it.agent.model = evolve(it.agent.model, dialect="openai")
+        for number in range(4):
+            await it.agent.prompt(f"{number} {LONG}")
+        await ask_beside(it.agent, "title", [UserMessage("A title, please.", 1)])
+        assert "compacted" in await it.agent.prompt("/compact")
+        await it.agent.prompt("next")
+    keys = {request.parsed["prompt_cache_key"] for request in it.requests}
+    assert keys == {it.agent.session.id}
+    last_turn = it.requests[3].body
+    for beside in it.requests[4:6]:
+        assert extended_by(last_turn, beside.body) is not None
+        assert beside.cached_tokens >= it.requests[3].prompt_tokens
