@@ -17,6 +17,8 @@ from .transition import BREAKS, Change, envelope_change
 if TYPE_CHECKING:
     from unipi_hookspecs import ProviderRequestSealedEvent
 
+    from .verdict import Expectation
+
 _FIRST, _RETRY = Change("first_request"), Change("identical_retry")
 _EXTENDED = Change("prefix_extended")
 _CLOSED = 2
@@ -48,6 +50,8 @@ class Lineage:
     share: float = 0.0
     where: str = ""
     prompt: int | None = None
+    asked: str = ""  # the request whose answer is awaited, and what is expected of it
+    expectation: Expectation | None = None
     shrunk: int = 0  # bytes by which a rewrite has made the earlier messages shorter
     closing: bytes = field(default=b"", repr=False)
     model: str = ""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 KEPT = 50
 """How many boundaries and verdicts of a session are remembered one by one; all are counted."""
 
-_WAITING = 16
 _ANTHROPIC = "anthropic-messages"
 _BLOCK, _MARKER = b'"type":"', b'"cache_control"'
 
@@ -94,7 +93,6 @@ class SessionState:
     _coming: BoundarySeen | None = None
     _unannounced: BoundarySeen | None = None
     _savers: list[OwnerTotal] = Factory(list)
-    _expected: dict[str, tuple[Lineage, Expectation]] = Factory(dict)
 
     @property
     def fingerprint(self) -> bytes | None:
@@ -136,21 +134,16 @@ class SessionState:
             # At most so many blocks are new: enough to tell a turn too wide to look back over.
             blocks = event.body.count(_BLOCK, start) if start and info.api == _ANTHROPIC else 0
             marked = blocks > LOOK_BACK and event.body.find(_MARKER, start) >= 0
-            waiting = self._expected
-            waiting[info.request_id] = (
-                lineage,
-                Expectation(
-                    lineage.requests,
-                    lineage.expected,
-                    boundary,
-                    lineage.where,
-                    lineage.share == 1.0,
-                    blocks,
-                    marked,
-                ),
+            lineage.asked = info.request_id
+            lineage.expectation = Expectation(
+                lineage.requests,
+                lineage.expected,
+                boundary,
+                lineage.where,
+                lineage.share == 1.0,
+                blocks,
+                marked,
             )
-            if len(waiting) > _WAITING:
-                del waiting[next(iter(waiting))]
 
     def _shortened(self, lineage: Lineage, boundary: BoundarySeen | None) -> None:
         """Who rewrites history to save tokens gets the credit for it, until a compaction."""
@@ -187,9 +180,12 @@ class SessionState:
         `cache` tells the state of the cache; it is asked only where less was read than could be.
         """
         self.usage.add(event)
-        lineage, expectation = self._expected.pop(event.info.request_id, (None, None))
-        if lineage is None or expectation is None or event.usage is None:
+        info = event.info
+        lineage = self.lineages.get((info.purpose, info.provider, info.api))
+        if lineage is None or lineage.asked != info.request_id or event.usage is None:
             return
+        expectation, lineage.asked = lineage.expectation, ""
+        assert expectation is not None, "set with what was asked"
         verdict = judge(expectation, event.usage, None)
         if verdict.kind in ("partial", "miss") and not verdict.explained and cache is not None:
             verdict = judge(expectation, event.usage, cache())
