@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
+from pathlib import Path
 
 from attrs import asdict
 
@@ -21,7 +23,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="repetitions of the loop")
     parser.add_argument("--turns", type=int, default=200, help="calls in each session")
     parser.add_argument("--peers", default="", help="only these, by name, parted by commas")
-    parser.add_argument("--json", action="store_true", help="print one JSON array")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write one JSON array there too")
     options = parser.parse_args()
 
     def say(text: str) -> None:
@@ -33,19 +35,26 @@ def main() -> int:
         from benchmarks.peers import loop
 
         only = [name for name in options.peers.split(",") if name]
+        if unknown := sorted({*only} - {peer.name for peer in loop.PEERS}):
+            parser.error(f"no loop is named {', '.join(unknown)}")
         claims += loop.run(options.runs, options.turns, only, say)
     if "diagnose" in parts:
         from benchmarks.peers import diagnose
 
         claims += diagnose.run(say)
+    for claim in claims:
+        print(line(claim))
     if options.json:
-        print(json.dumps([{**asdict(claim), "ok": claim.ok} for claim in claims], indent=1))
-    else:
-        for claim in claims:
-            print(line(claim))
+        text = json.dumps([_data(claim) for claim in claims], indent=1)
+        options.json.write_text(text + "\n", encoding="utf-8")
     missed = [claim.name for claim in claims if not claim.ok]
     print(f"{len(claims)} figures, {len(missed)} missed", *missed, file=sys.stderr)
     return 1 if missed else 0
+
+
+def _data(claim: Claim) -> dict[str, object]:
+    ratio = None if math.isnan(claim.ratio) else claim.ratio
+    return {**asdict(claim), "ratio": ratio, "ok": claim.ok}
 
 
 if __name__ == "__main__":

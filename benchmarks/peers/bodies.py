@@ -1,21 +1,19 @@
-"""What the peers that read request bodies say of pairs of bodies, in their own environment.
+"""What a peer that reads request bodies says of pairs of bodies, in its own environment.
 
-`bodies.py FILE`: FILE is a JSON list of `[before, after]`; printed is one list of verdicts a peer, each
-true where it calls the second body a break of the first one's prefix.
+`bodies.py NAME FILE`: FILE is a JSON list of `[before, after]`; printed is a JSON list, true where the peer
+calls the second body a break of the first one's prefix.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 
 def prefixguard(before: Any, after: Any) -> bool:
-    """prefixguard's runtime guard, which takes the parts of a request."""
+    """prefixguard's runtime guard, which is given messages, system and tools, and no more of a request."""
     from prefixguard import PrefixGuard
 
     guard = PrefixGuard(static_lint=False)
@@ -37,24 +35,34 @@ def promptcachelint(before: Any, after: Any) -> bool:
 
 
 def cachelint(before: Any, after: Any) -> bool:
-    """cachelint's command `diff`, which reads files."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / name for name in ("before.json", "after.json")]
-        for file, body in zip(files, (before, after), strict=True):
-            file.write_text(json.dumps(body))
-        command = Path(sys.executable).with_name("cachelint")
-        done = subprocess.run(
-            [str(command), "diff", *map(str, files), "--provider", "anthropic"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    return "diverged" in done.stdout
+    """cachelint's first divergence, where it is not what the second body adds at its end.
+
+    Its status is "diverged" for any two bodies that differ, a longer one included, so the place
+    decides. Bodies that it will not compare differ in their model: that counts as found.
+    """
+    import cachelint as peer
+
+    try:
+        bodies = [peer.canonicalize_request(body, provider="anthropic") for body in (before, after)]
+        first = peer.compare_requests(bodies).first_divergence
+    except peer.IncomparableRequestsError:
+        return True
+    return first is not None and not appended(before, first.path, first.kind)
+
+
+def appended(before: Any, path: str, kind: str) -> bool:
+    """Whether an insertion at this path comes after all that a request of Messages held before."""
+    messages = before["messages"]
+    last = messages[-1]["content"]
+    ends = {f"messages[{len(messages)}]"}
+    if isinstance(last, list):
+        ends.add(f"messages[{len(messages) - 1}].content[{len(last)}]")
+    return kind == "inserted" and path in ends
 
 
 PEERS = {each.__name__: each for each in (prefixguard, promptcachelint, cachelint)}
 
 
 if __name__ == "__main__":
-    pairs = json.loads(Path(sys.argv[1]).read_text())
-    print(json.dumps({name: [judge(*pair) for pair in pairs] for name, judge in PEERS.items()}))
+    judge = PEERS[sys.argv[1]]
+    print(json.dumps([judge(*pair) for pair in json.loads(Path(sys.argv[2]).read_text())]))

@@ -24,7 +24,7 @@ MODEL = "bench-model"
 TURNS = 10_000
 
 
-def _openai_tools() -> list[dict[str, Any]]:
+def _openai_tools() -> list[Any]:
     return [
         {"type": "function", "function": {"name": n, "description": d, "parameters": s}}
         for n, d, s in loop_tools.schemas()
@@ -42,7 +42,7 @@ def raw_openai_chat() -> str:
     ]
     while True:
         answer = client.chat.completions.create(model=MODEL, messages=messages, tools=tools)
-        message = answer.choices[0].message
+        message: Any = answer.choices[0].message
         if not message.tool_calls:
             return str(message.content)
         messages.append(message.model_dump(exclude_none=True))
@@ -51,18 +51,43 @@ def raw_openai_chat() -> str:
             messages.append({"role": "tool", "tool_call_id": call.id, "content": said})
 
 
+def raw_openai_responses() -> str:
+    """The openai SDK, Responses; the history is sent whole, as nothing is stored."""
+    from openai import OpenAI
+
+    client = OpenAI(base_url=V1, api_key="x")
+    tools: list[Any] = [
+        {"type": "function", "name": n, "description": d, "parameters": s, "strict": False}
+        for n, d, s in loop_tools.schemas()
+    ]
+    items: list[Any] = [{"role": "user", "content": PROMPT}]
+    while True:
+        answer = client.responses.create(
+            model=MODEL, instructions=SYSTEM, input=items, tools=tools, store=False
+        )
+        calls = [item for item in answer.output if item.type == "function_call"]
+        if not calls:
+            return str(answer.output_text)
+        items += [item.model_dump(exclude_none=True) for item in answer.output]
+        for call in calls:
+            said = lookup(**json.loads(call.arguments))
+            items.append({"type": "function_call_output", "call_id": call.call_id, "output": said})
+
+
 def raw_anthropic() -> str:
     """The anthropic SDK, Messages."""
     from anthropic import Anthropic
 
     client = Anthropic(base_url=BASE, api_key="x")
-    tools = [{"name": n, "description": d, "input_schema": s} for n, d, s in loop_tools.schemas()]
+    tools: list[Any] = [
+        {"name": n, "description": d, "input_schema": s} for n, d, s in loop_tools.schemas()
+    ]
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
     while True:
         answer = client.messages.create(
             model=MODEL, max_tokens=1024, system=SYSTEM, messages=messages, tools=tools
         )
-        calls = [block for block in answer.content if block.type == "tool_use"]
+        calls: list[Any] = [block for block in answer.content if block.type == "tool_use"]
         if not calls:
             return "".join(block.text for block in answer.content if block.type == "text")
         blocks = [block.model_dump(exclude_none=True) for block in answer.content]
@@ -118,10 +143,8 @@ def openai_agents_chat() -> str:
     return asyncio.run(run())
 
 
-def strands_anthropic() -> str:
-    """strands over Messages, with the window that would cut the history taken away."""
+def _strands(**options: Any) -> str:
     from strands import Agent, tool
-    from strands.agent.conversation_manager import NullConversationManager
     from strands.models.anthropic import AnthropicModel
 
     client = {"base_url": BASE, "api_key": "x"}
@@ -130,9 +153,24 @@ def strands_anthropic() -> str:
         system_prompt=SYSTEM,
         tools=[tool(lookup)],
         callback_handler=None,
-        conversation_manager=NullConversationManager(),
+        **options,
     )
     return str(agent(PROMPT)).strip()
+
+
+def strands_anthropic() -> str:
+    """strands over Messages, with the window that would cut the history taken away."""
+    from strands.agent.conversation_manager import NullConversationManager
+
+    return _strands(conversation_manager=NullConversationManager())
+
+
+def strands_session() -> str:
+    """strands as it comes, its session in files of the working folder: made, or gone on with."""
+    from strands.session.file_session_manager import FileSessionManager
+
+    manager = FileSessionManager(session_id="s", storage_dir="strands")
+    return _strands(agent_id="bench", session_manager=manager)
 
 
 def llm_chat() -> str:
@@ -150,11 +188,13 @@ PEERS: dict[str, Callable[[], str]] = {
     each.__name__: each
     for each in (
         raw_openai_chat,
+        raw_openai_responses,
         raw_anthropic,
         pydantic_ai_chat,
         pydantic_ai_anthropic,
         openai_agents_chat,
         strands_anthropic,
+        strands_session,
         llm_chat,
     )
 }

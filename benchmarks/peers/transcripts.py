@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from benchmarks.peers import envs
+from benchmarks.peers.match import Rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,12 +25,18 @@ _SMALLEST = 5_000
 """Tokens of a miss that is asked for: what the last turn added is written each time."""
 
 
-@frozen
-class Rebuild:
-    """A rebuild that a tool found: the file's session, and the tokens that it names."""
+_UNCACHED = 4
+"""Tokens of each made prompt that no cache takes; ours count them as lost, some peers do not."""
+_THOUSANDS = 500 + _UNCACHED
+"""How far a figure may lie from one that is printed in thousands."""
 
-    session: str
-    tokens: int
+
+@frozen
+class Reader:
+    """A peer: what asks it, and by how many tokens it may differ from ours and mean the same."""
+
+    read: Callable[[Path, Path], list[Rebuild]]
+    within: int
 
 
 def _said(command: Sequence[str], home: Path) -> str:
@@ -48,8 +55,7 @@ def cachemiss(claude: Path, home: Path) -> list[Rebuild]:
         [command, "--root", root, "ledger", "--since", "all", "--json", "--limit", "100"], home
     )
     return [
-        Rebuild(_session(row["session_id"], row["agent_id"]), row["rebuilt_tokens"])
-        for row in json.loads(said)["rebuilds"]
+        Rebuild(row["session_id"], row["rebuilt_tokens"]) for row in json.loads(said)["rebuilds"]
     ]
 
 
@@ -90,13 +96,9 @@ def replay_doctor(claude: Path, home: Path) -> list[Rebuild]:
     return found
 
 
-def _session(session: str, agent: str | None) -> str:
-    return session if agent is None else f"{session}"
-
-
-PEERS: dict[str, Callable[[Path, Path], list[Rebuild]]] = {
-    "cachemiss": cachemiss,
-    "claude-cache-audit": claude_cache_audit,
-    "kvleak": kvleak,
-    "replay-doctor": replay_doctor,
+PEERS: dict[str, Reader] = {
+    "cachemiss": Reader(cachemiss, _UNCACHED),
+    "claude-cache-audit": Reader(claude_cache_audit, _THOUSANDS),
+    "kvleak": Reader(kvleak, 0),
+    "replay-doctor": Reader(replay_doctor, _THOUSANDS),
 }
