@@ -13,6 +13,8 @@ from unipi_hookspecs import SummaryMessage
 
 SUMMARY = "## Goal\n- Keep the tests green and change no public name, as the user asked."
 LONG = "word " * 800
+ASKED = {"compactor": {"mode": "model"}}
+"""Where the compactor is installed it leaves summaries to the model."""
 
 
 @pytest.mark.slow
@@ -21,7 +23,7 @@ def test_a_session_is_compacted_in_one_process_and_goes_on_in_another(cli) -> No
     path = cli.folder / "s.jsonl"
     with run_simulator(sim) as url:
         cli.serve_model(url)
-        cli.settings(default_model="sim/one", compaction={"keep_recent_tokens": 900})
+        cli.settings(default_model="sim/one", compaction={"keep_recent_tokens": 900}, plugins=ASKED)
         for prompt in (f"first {LONG}", f"second {LONG}"):
             assert cli.run("run", "--session", str(path), "-p", prompt).returncode == 0
         done = cli.run("run", "--json", "--session", str(path), "-p", "/compact the table matters")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from unipi.session.listing import new_session_path
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -68,8 +70,11 @@ def answer(text, fresh, read, written):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """What the documents name: a recorded `session.jsonl`, `requests.jsonl` and `careful.py`."""
+def folder(tmp_path, monkeypatch):
+    """What the documents name: a recorded `session.jsonl`, `requests.jsonl` and `careful.py`.
+
+    The session is also where the host keeps those of this folder.
+    """
     said = [
         ("a1", None, 0, {"role": "user", "content": "Hello.", "timestamp": 1_796_000_000_000}),
         ("a2", "a1", 1, answer("Hello!", 2, 0, 4_000)),
@@ -82,6 +87,10 @@ def folder(tmp_path):
     lines += [entry(i, p, m, type="message", message=message) for i, p, m, message in said]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / "session.jsonl").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("UNIPI_HOME", str(tmp_path / "home"))
+    kept = new_session_path(tmp_path)[0]
+    kept.parent.mkdir(parents=True)
+    kept.write_text(text, encoding="utf-8")
     body = {"model": "claude-sonnet-5", "messages": [{"role": "user", "content": "Hello."}]}
     bodies = [body, {**body, "system": "It is 10:01."}]
     text = "".join(json.dumps(line) + "\n" for line in bodies)
@@ -136,13 +145,15 @@ def test_the_plugin_of_the_guide_is_active(folder):
     assert (careful["status"], careful["hooks"]) == ("active", ["tool_call"])
 
 
-@pytest.mark.parametrize("command", ["cache audit", "cache report", "replay", "plugins list"])
+@pytest.mark.parametrize(
+    "command", ["cache audit", "cache report", "replay", "recall", "plugins list"]
+)
 def test_the_documented_json_keys_are_those_that_are_printed(command, folder):
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     section = page.split(f"## `unipi {command}`\n")[1].split("\n## ")[0]
     keys = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, re.MULTILINE)
     documented = re.findall(r"`(\w+)`", " ".join(keys))
-    files = [] if command == "plugins list" else ["session.jsonl"]
+    files = {"plugins list": [], "recall": ["hello"]}.get(command, ["session.jsonl"])
     printed = json.loads(run([*command.split(), *files, "--json"], folder).stdout)
     objects = printed if isinstance(printed, list) else [printed]
     assert objects

@@ -106,6 +106,7 @@ def moments(start: float, work: float) -> list[Moment]:
     spread = [Moment((n + chance.random()) * start / early, False) for n in range(early)]
     late = POINTS - early
     spread += [Moment((n + chance.random()) * 1.1 * work / late) for n in range(late)]
+    spread[-2:] = [Moment(5 * work)] * 2  # a machine that is busy now may take that long
     chance.shuffle(spread)
     return spread
 

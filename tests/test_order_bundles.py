@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,9 @@ NAMES = [
 BEFORE = {"zebra": ["a"], "😀": ["h"]}
 AFTER = {"Alpha": ["z"], "guard": ["｡"], "\u0131": ["I", "İ"]}
 
+OURS = [point.name for point in entry_points(group="unipi.plugins")]
+"""What this workspace has installed, which the order here is not about."""
+
 PROGRAM = """
 import json, locale, sys
 try:
@@ -31,7 +35,7 @@ except locale.Error:
     pass
 from unipi.loader import LoadOptions, collect_tools, load_plugins
 from unipi.loader.offers import offered_tools
-options = LoadOptions(deny=frozenset({"diagnostics"}))
+options = LoadOptions(deny=frozenset(sys.argv[1:]))
 result = load_plugins(options)
 offers, silent = offered_tools(result, options)
 tools, conflicts = collect_tools(offers)
@@ -85,7 +89,7 @@ def outcome(sites: list[Path], seed: int, locale: str) -> bytes:
         "LC_ALL": locale,
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, check=False
+        [sys.executable, "-c", PROGRAM, *OURS], env=environment, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout

@@ -96,6 +96,20 @@ def test_a_result_that_fills_the_budget_alone_stays_with_its_call() -> None:
     assert place(made, cut) == 3
 
 
+def test_one_message_that_fills_the_context_goes_if_there_is_anything_behind_it() -> None:
+    made = session(user(80_000), said(400), user(400))
+    cut = find_cut(made.branch(), keep=500)
+    assert (place(made, cut), cut.turn_prefix) == (1, 1)
+
+
+def test_the_head_in_front_of_the_first_report_is_no_part_of_what_is_kept() -> None:
+    # 30,000 tokens of head and summary stand before the first entry; what was said is 300.
+    told = Usage(input=30_100, output=100)
+    made = session(user(400), said(400, usage=told), user(400))
+    with pytest.raises(NothingToCompactError, match="within the 500 tokens"):
+        find_cut(made.branch(), keep=500)
+
+
 def test_entries_that_say_nothing_stay_with_what_follows_them() -> None:
     made = session(user(), said())
     made.append("model_change", {"provider": "sim", "modelId": "m"})

@@ -101,20 +101,25 @@ class Compactor:
 
     # When.
 
-    async def before_request(self) -> None:
-        """Compact if a plugin has asked, or the context has outgrown the window less its reserve."""
+    async def before_request(self) -> bool:
+        """Compact if a plugin has asked, or the context has outgrown the window less its reserve.
+
+        Returns whether a summary stands in the place of older history now.
+        """
         waits = self._agent.model.binds_thinking and self._in_round()
+        applied = False
         if self._asked is not None and not waits:
             asked, self._asked = self._asked, None
-            await self.compact("manual", asked or None)
+            applied = (await self.compact("manual", asked or None)).status == "applied"
         if self._tired or not self.options.enabled or not self._over():
-            return
+            return applied
         if waits:
-            return  # its thinking would have to go, and is wanted until the round is over
+            return applied  # its thinking would have to go, and is wanted until the round is over
         outcome = await self.compact("threshold")
         if outcome.status != "applied" or self._over():
             self._tired = True
             self._agent.observer(Notice("warning", self._stuck(outcome)))
+        return applied or outcome.status == "applied"
 
     def ask(self, instructions: str) -> None:
         """Compact before the next request of the running turn, by a plugin's wish."""

@@ -93,7 +93,9 @@ async def _say(agent: Agent, messages: Sequence[Message], said: list[Message]) -
 
 async def _turn(agent: Agent, index: int, said: list[Message]) -> bool:
     """One request and the calls it asks for; returns whether the loop may stop."""
-    await agent.compactor.before_request()
+    if await agent.compactor.before_request():
+        # What plugins say of a compaction belongs to the first request behind it.
+        await _say(agent, agent.queues.take_steering()[0], said)
     await agent.hooks.turn_start(TurnStartEvent(index, agent.now()))
     said += await agent.verbs.settle()
     answer = await _answer(agent)

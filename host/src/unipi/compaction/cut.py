@@ -127,12 +127,17 @@ def _positions(
     current = {entry.id for entry in branch[at + 1 :]}
     position = 0
     positions = [0]
+    told = False
     for entry in live:
         message = entry.message
         if message is not None and reaches_model(entry):
             position += round(calibration.ratio * message_tokens(message))
             if isinstance(message, AssistantMessage) and entry.id in current and message.usage:
                 reported = message.usage.prompt + message.usage.output
+                if not told and reported > position:
+                    # The head, and a summary before it all, stand in front of the first entry.
+                    positions = [place + reported - position for place in positions]
+                told = True
                 position = max(reported, positions[-1])
         positions.append(position)
     return positions
@@ -151,6 +156,9 @@ def _choose(live: Sequence[Entry], kept: Sequence[int], keep: int) -> int | None
     later = [i for i in possible if i >= end]
     # A result that fills the budget alone has no cut behind it: then the call before it stays too.
     place = later[0] if later else possible[-1]
+    if place == first and kept[first] > _LONG_TURN * keep:
+        # One message fills the context: it goes, if anything can begin behind it.
+        place = next((i for i in possible if i > first and kept[i] <= keep), first)
     return place if place > first else None
 
 
