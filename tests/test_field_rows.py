@@ -61,6 +61,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "F32 without_a_summary_the_history_stays_and_the_next_turn_extends_it",
         "F32 with_nothing_to_cut_off_no_model_is_asked",
     ),
+    "extensions/compactor/tests/test_compactor_field.py": (
+        "F30 f30_what_cannot_shrink_is_tried_once_and_told_once",
+        "F32 f32_nothing_to_sum_up_is_skipped_and_leaves_no_trace",
+        "F33 f33_task_corrections_state_and_skill_survive_and_the_head_stays",
+    ),
     "host/tests/test_session_listing.py": (
         "F38 helpers_and_side_threads_do_not_take_the_place_of_the_users_session",
     ),
@@ -255,8 +260,7 @@ REQUIRED = frozenset(
     for n in (
         *range(1, 8),
         *range(15, 24),
-        *range(26, 33),
-        *range(34, 39),
+        *range(26, 39),
         *range(39, 44),
         *range(46, 50),
     )
