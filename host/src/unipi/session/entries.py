@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     Fields = Mapping[str, JSON]
     Object = dict[str, JSON]
 
+# A file of 100 MB has these asked half a million times, and an abstract class answers slowly.
+_OBJECT: Final = (dict, Mapping)
+_SHOWN: Final = (Text, Image)
+_ANSWERED: Final = (Text, Thinking, ToolCall)
+_MOST: Final = 2**63
 _STOP_REASONS: Final = frozenset({"stop", "length", "toolUse", "error", "aborted", "deferred"})
 
 
@@ -83,13 +88,15 @@ def message_to_fields(message: Message) -> dict[str, JSON]:
 def message_from_fields(fields: Fields) -> Message | None:
     """What a line says to the model, or None. Broken and missing fields read as empty ones."""
     kind = fields.get("type")
-    when = from_iso(fields.get("timestamp"))
     if kind == "message":
         inner = fields.get("message")
-        if not isinstance(inner, Mapping):
+        if not isinstance(inner, _OBJECT):
             return None
         read = _READERS.get(_text(inner, "role"))
-        return read(inner, _number(inner, "timestamp") or when) if read else None
+        if read is None:
+            return None
+        return read(inner, _number(inner, "timestamp") or from_iso(fields.get("timestamp")))
+    when = from_iso(fields.get("timestamp"))
     if kind == "custom_message":
         return _custom_in(fields, when)
     if kind == "compaction":
@@ -239,7 +246,9 @@ def _optional(fields: Fields, key: str) -> str | None:
 
 def _count(fields: Fields, key: str) -> int | None:
     value = fields.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
+    if value.__class__ is int and 0 <= value < _MOST:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST:
         return None
     return int(value)
 
@@ -260,16 +269,14 @@ def _content_in(value: JSON) -> str | tuple[UserContent, ...]:
 def _blocks_in(value: JSON) -> tuple[UserContent, ...]:
     if isinstance(value, str):
         return (Text(value),)
-    return tuple(
-        block for block in map(_block_in, _items(value)) if isinstance(block, Text | Image)
-    )
+    return tuple([b for b in map(_block_in, _items(value)) if isinstance(b, _SHOWN)])
 
 
 def _answer_in(value: JSON) -> tuple[AssistantContent, ...]:
     if isinstance(value, str):
         return (Text(value),)
     blocks = map(_block_in, _items(value))
-    return tuple(b for b in blocks if isinstance(b, Text | Thinking | ToolCall))
+    return tuple([b for b in blocks if isinstance(b, _ANSWERED)])
 
 
 def _items(value: JSON) -> Sequence[JSON]:
@@ -277,7 +284,7 @@ def _items(value: JSON) -> Sequence[JSON]:
 
 
 def _block_in(block: JSON) -> UserContent | AssistantContent | None:
-    if not isinstance(block, Mapping):
+    if not isinstance(block, _OBJECT):
         return None
     kind = block.get("type")
     if kind == "text":
@@ -295,7 +302,7 @@ def _block_in(block: JSON) -> UserContent | AssistantContent | None:
         return ToolCall(
             _text(block, "id"),
             _text(block, "name"),
-            arguments if isinstance(arguments, Mapping) else {},
+            arguments if isinstance(arguments, _OBJECT) else {},
             _optional(block, "argumentsText"),
             _optional(block, "problem"),
             _optional(block, "thoughtSignature"),
@@ -364,7 +371,7 @@ def _bash_in(inner: Fields, when: int) -> Message:
 
 
 def _usage_in(value: JSON) -> Usage | None:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, _OBJECT):
         return None
     unreported = _items(value.get("unreported"))
     if "input" in unreported:
@@ -377,7 +384,7 @@ def _usage_in(value: JSON) -> Usage | None:
         cache_write=None if "cacheWrite" in unreported else _count(value, "cacheWrite"),
         cache_write_1h=_count(value, "cacheWrite1h"),
         reasoning=_count(value, "reasoning"),
-        cost=_cost_in(cost) if isinstance(cost, Mapping) and "cost" not in unreported else None,
+        cost=_cost_in(cost) if isinstance(cost, _OBJECT) and "cost" not in unreported else None,
         miss_reason=_optional(value, "missReason"),
     )
 

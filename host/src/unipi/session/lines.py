@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import orjson
 from attrs import define, field
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _HEADER_LIMIT = 1 << 20
 """Bytes in which a header line must end: keeps a huge file that is no session from being read."""
+
+_BUFFER = 1 << 20
 
 _DIGITS = bytes(0x30 if chr(byte).isdigit() and byte < 128 else 0x20 for byte in range(256))
 _LONG = b"0" * 19
@@ -91,36 +93,39 @@ def decode(line: bytes) -> tuple[dict[str, JSON], bool]:
     return value, broken
 
 
+class Take(Protocol):
+    """What is done with each object after the header: its line's offset and length in bytes."""
+
+    def __call__(self, fields: dict[str, JSON], offset: int, size: int, /) -> None: ...
+
+
 @define
 class Scan:
-    """What a session file holds.
+    """What a session file holds besides its entries.
 
-    `entries` are the objects after the header, in file order, with their byte offsets. `size` is
-    where the usable part ends; `torn` holds the bytes after it. `open_line` says that the last
-    line has no newline yet.
+    `size` is where the usable part ends; `torn` holds the bytes after it. `open_line` says that
+    the last line has no newline yet.
     """
 
     header: dict[str, JSON] | None = None
-    entries: list[dict[str, JSON]] = field(factory=list)
-    offsets: list[int] = field(factory=list)
     damages: list[Damage] = field(factory=list)
     size: int = 0
     torn: bytes = b""
     open_line: bool = False
 
 
-def scan(path: Path) -> Scan:
-    """Read a whole file, line by line, changing nothing.
+def scan(path: Path, take: Take) -> Scan:
+    """Read a whole file, line by line, changing nothing; `take` is given each entry.
 
     `header` stays None for a file that holds nothing but white space. Raises SessionError when
     the file cannot be read or its first line is no session header.
     """
     result = Scan()
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=_BUFFER) as file:
             offset = _scan_header(path, file, result)
             for line in file:
-                _scan_line(line, offset, result)
+                _scan_line(line, offset, result, take)
                 offset += len(line)
     except FileNotFoundError:
         raise SessionError(f"{path}: no such file") from None
@@ -156,7 +161,7 @@ def _scan_header(path: Path, file: BinaryIO, result: Scan) -> int:
     return offset
 
 
-def _scan_line(line: bytes, offset: int, result: Scan) -> None:
+def _scan_line(line: bytes, offset: int, result: Scan, take: Take) -> None:
     whole = line.endswith(b"\n")
     if not line.strip():
         if whole:
@@ -176,7 +181,6 @@ def _scan_line(line: bytes, offset: int, result: Scan) -> None:
         return
     if broken:
         result.damages.append(Damage(offset, "bytes that are not UTF-8 were read as U+FFFD"))
-    result.entries.append(fields)
-    result.offsets.append(offset)
+    take(fields, offset, len(line))
     result.size = offset + len(line)
     result.open_line = not whole

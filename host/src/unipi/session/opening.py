@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +15,12 @@ from .errors import Damage, SessionError, SessionWriteError
 from .lines import Scan, encode, read_header, scan
 from .lock import Lock, acquire
 from .migrate import CURRENT, migrate, version_of
+from .record import Place, Record, Source, record_of
 from .store import Store, create_file, make_folder, open_file, set_aside, sync_folder, write_all
 from .times import now_ms, to_iso, uuid7
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from unipi_hookspecs import JSON
 
@@ -33,7 +36,7 @@ class Opened:
 
     path: Path | None
     header: Fields
-    entries: list[Fields] = field(factory=list)
+    records: list[Record] = field(factory=list)
     read_only: bool = False
     damages: list[Damage] = field(factory=list)
     notice: str | None = None
@@ -62,7 +65,7 @@ def new_header(cwd: Path, id: str | None = None) -> Fields:  # noqa: A002 - Pi's
 def create_new(path: Path | None, header: Fields, entries: Sequence[Fields] = ()) -> Opened:
     """Start a session with a header and entries, on disk when this returns, or in memory."""
     if path is None:
-        return Opened(None, header, list(entries))
+        return Opened(None, header, [record_of(fields) for fields in entries])
     path = path.absolute()
     try:
         make_folder(path.parent)
@@ -80,7 +83,8 @@ def create_new(path: Path | None, header: Fields, entries: Sequence[Fields] = ()
         lock.release()
         raise SessionWriteError(path, error.strerror or str(error), 1 + len(entries)) from None
     store = Store(path, partial(open_file, path))
-    return Opened(path, header, list(entries), store=store, locks=[lock])
+    records = [record_of(fields) for fields in entries]
+    return Opened(path, header, records, store=store, locks=[lock])
 
 
 def open_existing(path: Path, *, read_only: bool) -> Opened:
@@ -89,10 +93,12 @@ def open_existing(path: Path, *, read_only: bool) -> Opened:
     _check_header(path)
     locks = [] if read_only else [acquire(path)]
     try:
-        found = scan(path)
+        with _no_collection():
+            entries = _Entries(path)
+            found = scan(path, entries.take)
         if found.header is None:
             return _open_empty(path, found, locks, read_only=read_only)
-        return _open_scanned(path, found.header, found, locks, read_only=read_only)
+        return _open_scanned(path, found.header, found, entries, locks, read_only=read_only)
     except BaseException:
         for lock in locks:
             lock.release()
@@ -122,18 +128,21 @@ def _open_empty(path: Path, found: Scan, locks: list[Lock], *, read_only: bool) 
 
 
 def _open_scanned(
-    path: Path, header: Fields, found: Scan, locks: list[Lock], *, read_only: bool
+    path: Path,
+    header: Fields,
+    found: Scan,
+    entries: _Entries,
+    locks: list[Lock],
+    *,
+    read_only: bool,
 ) -> Opened:
     old = version_of(header) < CURRENT
     moved = _deal_with_torn(path, found, keep=read_only or old)
-    header, entries = migrate(header, found.entries)
+    if old:
+        header = entries.migrate(header)
+    damages = sorted((*found.damages, *entries.damages), key=lambda damage: damage.offset)
     opened = Opened(
-        path,
-        header,
-        _usable(entries, found),
-        read_only=read_only,
-        damages=found.damages,
-        locks=locks,
+        path, header, entries.records, read_only=read_only, damages=damages, locks=locks
     )
     if moved is not None:
         opened.notice = f"{path}: a torn last line was set aside to {moved.name}"
@@ -162,20 +171,62 @@ def _deal_with_torn(path: Path, found: Scan, *, keep: bool) -> Path | None:
     return damage.moved_to
 
 
-def _usable(entries: Sequence[Fields], found: Scan) -> list[Fields]:
-    usable: list[Fields] = []
-    seen: set[str] = set()
-    for fields, offset in zip(entries, found.offsets, strict=True):
+class _Entries:
+    """The entries of a file as they are read; those of an old version are kept as they came."""
+
+    def __init__(self, path: Path) -> None:
+        self.records: list[Record] = []
+        self.damages: list[Damage] = []
+        self._seen: set[str] = set()
+        self._old: list[tuple[Fields, int]] = []
+        try:
+            with path.open("rb") as file:
+                header, _, _ = read_header(path, file)
+            current = header is None or version_of(header) >= CURRENT
+            self._source = Source(path) if current else None
+        except OSError as error:
+            raise SessionError(f"{path}: {error.strerror or error}") from None
+
+    def take(self, fields: Fields, offset: int, size: int, /) -> None:
+        if self._source is None:
+            self._old.append((fields, offset))
+            return
+        record = self._add(fields, offset, Place(self._source, offset, size))
+        if record is not None:
+            record.shrink()
+
+    def migrate(self, header: Fields) -> Fields:
+        """Take what is of an old version as version 3, in memory; returns the new header."""
+        header, entries = migrate(header, [fields for fields, _ in self._old])
+        for fields, (_, offset) in zip(entries, self._old, strict=True):
+            self._add(fields, offset, None)
+        self._old = []
+        return header
+
+    def _add(self, fields: Fields, offset: int, place: Place | None) -> Record | None:
         entry_id = fields.get("id")
         if not isinstance(entry_id, str) or fields.get("type") == "session":
-            found.damages.append(Damage(offset, "an object that is no entry was skipped"))
-            continue
-        if entry_id in seen:
-            found.damages.append(Damage(offset, f"the id {entry_id!s:.40} is used twice"))
-        seen.add(entry_id)
-        usable.append(fields)
-    found.damages.sort(key=lambda damage: damage.offset)
-    return usable
+            self.damages.append(Damage(offset, "an object that is no entry was skipped"))
+            return None
+        if entry_id in self._seen:
+            self.damages.append(Damage(offset, f"the id {entry_id!s:.40} is used twice"))
+        self._seen.add(entry_id)
+        record = record_of(fields, place)
+        self.records.append(record)
+        return record
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Reading makes objects by the ten thousand and no garbage: looking for some takes half the time."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _prepare_copy(opened: Opened, old: Path) -> None:
@@ -183,7 +234,7 @@ def _prepare_copy(opened: Opened, old: Path) -> None:
 
     Lines of version 3 in a file of version 1 would be read by nobody.
     """
-    entries = list(opened.entries)
+    entries = [record.fields for record in opened.records]
 
     def open_target() -> int:
         target = _free_name(old)

@@ -6,15 +6,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import define, evolve
+from attrs import evolve
 
 from unipi.redaction import scrub_bytes
 from unipi_hookspecs import CustomMessage, Entry, SummaryMessage
 
-from .entries import message_from_fields, message_to_fields
+from .entries import message_to_fields
 from .errors import SessionError
 from .lines import decode, encode
 from .opening import Opened, create_new, new_header, open_existing
+from .record import Record, line_of, record_of
 from .secret import SIZE, load_secret
 from .times import now_ms, to_iso, uuid7
 from .tree import ContextItem, Projection, not_run, path_to, project
@@ -28,59 +29,6 @@ if TYPE_CHECKING:
     from .errors import Damage
 
 
-@define
-class _Record:
-    """An entry as it is kept: `fields` for what came from outside, `message` for what we said.
-
-    Keeping one of the two, and making the other when it is asked for, halves the memory of a
-    session.
-    """
-
-    type: str
-    id: str
-    parent_id: str | None
-    timestamp: str
-    fields: Mapping[str, JSON] | None
-    message: Message | None = None
-    read: bool = False
-
-    def entry(self) -> Entry:
-        if self.fields is not None and not self.read:
-            self.message = message_from_fields(self.fields)
-            self.read = True
-        return Entry(self.type, self.id, self.parent_id, self.timestamp, self.whole(), self.message)
-
-    def whole(self) -> Mapping[str, JSON]:
-        if self.fields is not None:
-            return self.fields
-        assert self.message is not None
-        fields = message_to_fields(self.message)
-        return _line(self.type, self.id, self.parent_id, self.timestamp, fields)
-
-
-def _line(
-    kind: str, entry_id: str, parent: str | None, when: str, fields: Mapping[str, JSON]
-) -> dict[str, JSON]:
-    common: dict[str, JSON] = {
-        "type": kind,
-        "id": entry_id,
-        "parentId": parent,
-        "timestamp": when,
-    }
-    return {**common, **fields, **common}  # in front, and not to be overridden
-
-
-def _record(fields: Mapping[str, JSON]) -> _Record:
-    parent = fields.get("parentId")
-    return _Record(
-        str(fields.get("type", "")),
-        str(fields["id"]),
-        parent if isinstance(parent, str) else None,
-        str(fields.get("timestamp", "")),
-        fields,
-    )
-
-
 class Session:
     """One session, with one leaf at which it grows.
 
@@ -91,15 +39,15 @@ class Session:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._store = opened.store
-        self._records: list[_Record] = []
-        self._by_id: dict[str, _Record] = {}
+        self._records: list[Record] = []
+        self._by_id: dict[str, Record] = {}
         self._leaf: str | None = None
         self._name: str | None = None
         self._secret: bytes | None = None
         self._closed = False
-        for fields in opened.entries:
-            self._keep(_record(fields))
-        opened.entries = []
+        for record in opened.records:
+            self._keep(record)
+        opened.records = []
 
     @classmethod
     def create(
@@ -224,7 +172,7 @@ class Session:
         return self._project().open_calls
 
     def _project(self, *, repair: bool = False) -> Projection:
-        return project(self.branch(), repair=repair)
+        return project(path_to(self._by_id, self._leaf), repair=repair)
 
     def close_open_calls(self, reason: str) -> list[Entry]:
         """Append a result `not run: {reason}` for every open call; returns the new entries."""
@@ -251,7 +199,7 @@ class Session:
         line: dict[str, JSON] = {"type": kind, "id": new, "parentId": parent, "timestamp": when}
         line.update(fields)
         self._write(line)
-        self._keep(_Record(kind, new, parent, when, None, message))
+        self._keep(Record(kind, new, parent, when, None, message))
         return Entry(kind, new, parent, when, line, message)
 
     def append(self, type: str, fields: Mapping[str, JSON]) -> Entry:  # noqa: A002 - Pi's word
@@ -260,11 +208,11 @@ class Session:
         `fields` are those of its own, in Pi's spelling; id, parent and time are added. Raises
         SessionError when the session is read-only or closed, or for what JSON cannot carry.
         """
-        line = _line(type, self._new_id(), self._leaf, to_iso(now_ms()), fields)
+        line = line_of(type, self._new_id(), self._leaf, to_iso(now_ms()), fields)
         data = self._write(line)
         # Read back, so that what we hold equals what a later process reads, and stays so when the
         # caller changes its own copy.
-        record = _record(decode(data)[0])
+        record = record_of(decode(data)[0])
         self._keep(record)
         return record.entry()
 
@@ -281,7 +229,7 @@ class Session:
         seen = 0
         while record is not None and seen <= len(self._records):
             fields = record.fields
-            if record.type == "custom" and fields and fields.get("customType") == custom_type:
+            if record.type == "custom" and fields.get("customType") == custom_type:
                 return fields.get("data")
             record = self._by_id.get(record.parent_id or "")
             seen += 1
@@ -331,21 +279,21 @@ class Session:
         for record in path_to(self._by_id, entry_id):
             if record.type == "label":
                 continue
-            lines.append({**record.whole(), "parentId": parent})
+            lines.append({**record.fields, "parentId": parent})
             parent = record.id
         kept = {str(line["id"]) for line in lines}
         for target, label in self._labels().items():
             if target in kept:
                 new = self._new_id()
                 own: dict[str, JSON] = {"targetId": target, "label": label}
-                lines.append(_line("label", new, parent, to_iso(now_ms()), own))
+                lines.append(line_of("label", new, parent, to_iso(now_ms()), own))
                 parent = new
         return lines
 
     def _labels(self) -> dict[str, str]:
         labels: dict[str, str] = {}
         for record in self._records:
-            if record.type == "label" and record.fields is not None:
+            if record.type == "label":
                 target, label = str(record.fields.get("targetId")), record.fields.get("label")
                 labels.pop(target, None)
                 if isinstance(label, str) and label:
@@ -393,13 +341,25 @@ class Session:
             load_secret(self.path, read_only=False, default=self._secret)
         return data
 
-    def _keep(self, record: _Record) -> None:
+    def _keep(self, record: Record) -> None:
         self._records.append(record)
         self._by_id[record.id] = record
         self._leaf = record.id
-        if record.type == "session_info" and record.fields is not None:
+        if record.type == "compaction":
+            self._let_go(record)
+        if record.type == "session_info":
             name = record.fields.get("name")
             self._name = (name.strip() or None) if isinstance(name, str) else None
+
+    def _let_go(self, compaction: Record) -> None:
+        """What a compaction has cut off need not be in memory."""
+        first = compaction.fields.get("firstKeptEntryId")
+        record, cut = self._by_id.get(compaction.parent_id or ""), False
+        for _ in self._records:
+            if record is None or (cut and not record.let_go()):
+                return
+            cut = cut or record.id == first
+            record = self._by_id.get(record.parent_id or "")
 
     def _new_id(self) -> str:
         for _ in range(100):

@@ -21,7 +21,7 @@ from .entries import replace_content
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unipi_hookspecs import JSON, Entry, Message
+    from unipi_hookspecs import JSON, Message
 
 
 class Node(Protocol):
@@ -31,6 +31,17 @@ class Node(Protocol):
     def id(self) -> str: ...
     @property
     def parent_id(self) -> str | None: ...
+
+
+class Said(Node, Protocol):
+    """An entry, as far as the context is made of it."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def fields(self) -> Mapping[str, JSON]: ...
+    @property
+    def message(self) -> Message | None: ...
 
 
 NodeT = TypeVar("NodeT", bound=Node)
@@ -81,7 +92,7 @@ def not_run(call: ToolCall, reason: str, timestamp: int) -> ToolResultMessage:
     )
 
 
-def project(branch: Sequence[Entry], *, repair: bool = False) -> Projection:
+def project(branch: Sequence[Said], *, repair: bool = False) -> Projection:
     """Build the context of a branch (Pi's rule, with what an API would refuse left out).
 
     The last compaction's summary comes first, then the branch from the entry that it names to the
@@ -103,7 +114,7 @@ def _leave_out(result: Projection, entry_id: str, kind: str, reason: str) -> Non
     result.left_out.append(f"{entry_id} ({kind}): {reason}")
 
 
-def _kept(branch: Sequence[Entry], result: Projection) -> Sequence[Entry]:
+def _kept(branch: Sequence[Said], result: Projection) -> Sequence[Said]:
     """Apply the last compaction: it moves to the front of what it kept and what follows."""
     at = next((i for i in reversed(range(len(branch))) if branch[i].type == "compaction"), None)
     if at is None:
@@ -123,7 +134,7 @@ def _kept(branch: Sequence[Entry], result: Projection) -> Sequence[Entry]:
 
 
 def _after_edits(
-    branch: Sequence[Entry], kept: Sequence[Entry], result: Projection
+    branch: Sequence[Said], kept: Sequence[Said], result: Projection
 ) -> list[ContextItem]:
     """The messages of the kept entries, without those that never reach the model."""
     edits: dict[str, JSON] = {
@@ -153,7 +164,7 @@ def _after_edits(
     return items
 
 
-def _report_unknown(entry: Entry, result: Projection) -> None:
+def _report_unknown(entry: Said, result: Projection) -> None:
     if entry.type != "message":
         return
     inner = entry.fields.get("message")

@@ -1,0 +1,171 @@
+"""An entry as it is kept in memory: as little of it as is still needed.
+
+What the model sees is kept as a message; the rest of a message's line is read from the file again
+when somebody asks for it. What a compaction has cut off is read again altogether, so that a session
+takes the memory of what is live in it, and not of all that was ever said.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from attrs import define
+
+from unipi_hookspecs import Entry
+
+from .entries import message_from_fields, message_to_fields
+from .lines import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from unipi_hookspecs import JSON, Message
+
+_SAYING = frozenset({"message", "custom_message"})
+"""Types whose lines are large, and of which a message says all that is asked for every day."""
+
+
+class Source:
+    """A session file that is open to be read again, until nobody holds on to it any more."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._one = threading.Lock()
+        weakref.finalize(self, os.close, self._fd)
+
+    def line(self, offset: int, size: int) -> bytes:
+        """Raises OSError."""
+        with self._one:
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            return os.read(self._fd, size)
+
+
+@define
+class Place:
+    """Where a line stands in a file: offset and length in bytes."""
+
+    source: Source
+    offset: int
+    size: int
+
+
+@define(eq=False)
+class Record:
+    """One entry. Of `own` (its line) and `said` (its message) one may be missing.
+
+    `place` is where the line can be read again; None for what this process has appended.
+    """
+
+    type: str
+    id: str
+    parent_id: str | None
+    timestamp: str
+    own: Mapping[str, JSON] | None
+    said: Message | None = None
+    read: bool = False
+    place: Place | None = None
+
+    @property
+    def fields(self) -> Mapping[str, JSON]:
+        """The whole line."""
+        if self.own is not None:
+            return self.own
+        return Line(self)
+
+    @property
+    def message(self) -> Message | None:
+        """What the entry says to the model, or None."""
+        if self.read or (self.own is None and self.said is not None):
+            return self.said
+        if self.own is None:
+            return message_from_fields(self.load())  # cut off long ago: it is not kept
+        self.said, self.read = message_from_fields(self.own), True
+        return self.said
+
+    def entry(self) -> Entry:
+        """The entry as plugins see it."""
+        return Entry(self.type, self.id, self.parent_id, self.timestamp, self.fields, self.message)
+
+    def load(self) -> Mapping[str, JSON]:
+        """The whole line as plain data, from the file if need be."""
+        if self.own is not None:
+            return self.own
+        if self.place is not None:
+            try:
+                fields, _ = decode(self.place.source.line(self.place.offset, self.place.size))
+            except (OSError, ValueError):
+                fields = {}  # somebody else has written over it
+            if fields.get("id") == self.id:
+                return fields
+        if self.said is None:
+            return line_of(self.type, self.id, self.parent_id, self.timestamp, {})
+        fields = message_to_fields(self.said)
+        return line_of(self.type, self.id, self.parent_id, self.timestamp, fields)
+
+    def shrink(self) -> None:
+        """Keep the message and not the line, where the line can be read again."""
+        if self.place is None or self.own is None or self.type not in _SAYING:
+            return
+        if self.message is not None:
+            self.own = None
+
+    def let_go(self) -> bool:
+        """Keep neither, as a compaction has cut it off; False when that was done before."""
+        if self.place is None or self.type not in _SAYING:
+            return True
+        gone = self.own is None and self.said is None
+        self.own = self.said = None
+        self.read = False
+        return not gone
+
+
+class Line(Mapping[str, "JSON"]):
+    """A line's fields, read when they are looked at."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def __getitem__(self, key: str) -> JSON:
+        return self._record.load()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._record.load())
+
+    def __len__(self) -> int:
+        return len(self._record.load())
+
+    def __repr__(self) -> str:
+        return repr(self._record.load())
+
+
+def line_of(
+    kind: str, entry_id: str, parent: str | None, when: str, fields: Mapping[str, JSON]
+) -> dict[str, JSON]:
+    """A line: what all entries have in front, and not to be overridden by `fields`."""
+    common: dict[str, JSON] = {
+        "type": kind,
+        "id": entry_id,
+        "parentId": parent,
+        "timestamp": when,
+    }
+    return {**common, **fields, **common}
+
+
+def record_of(fields: Mapping[str, JSON], place: Place | None = None) -> Record:
+    """What was read from a line, or given as one."""
+    parent = fields.get("parentId")
+    return Record(
+        str(fields.get("type", "")),
+        str(fields["id"]),
+        parent if isinstance(parent, str) else None,
+        str(fields.get("timestamp", "")),
+        fields,
+        place=place,
+    )
