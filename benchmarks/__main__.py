@@ -13,7 +13,7 @@ from attrs import asdict
 
 from benchmarks.claims import Claim, line
 
-_MODULES = ("build", "observer", "dispatch", "append", "start", "loop", "engine")
+_MODULES = ("build", "observer", "dispatch", "append", "sessions", "start", "loop", "engine")
 
 
 def main() -> int:

@@ -10,14 +10,35 @@ import tempfile
 from pathlib import Path
 
 import anyio
+from attrs import evolve
 
 from benchmarks.claims import Claim
-from benchmarks.engine_session import TURNS_A_PROMPT, Played, play, served
+from benchmarks.engine_session import TURNS_A_PROMPT, Played, engine_model, play, served
+from unipi.agent import AgentOptions, CompactionOptions, open_agent
 from unipi.providers.apis import APIS
-from unipi.sim.engine import engine_available
+from unipi.session import Session
+from unipi.sim.engine import engine_available, start_engine
+from unipi.sim.tiny_model import Action, write_model
+from unipi.testing.lab import host
+from unipi_hookspecs import (
+    AssistantMessage,
+    Message,
+    ProviderResponseEndEvent,
+    Text,
+    Usage,
+    UserMessage,
+)
 
 _TURNS = 200
 _QUICK_TURNS = 60
+_COUNTS = 24
+_ASKED = "Stop working and write a summary"
+_SUMMARY = "Goal: the user counts things and wants each count answered; some are done, more come."
+_ACTIONS = [
+    Action(_ASKED, _SUMMARY),
+    *(Action(f"count {n},", f"That makes {n} things so far.") for n in range(_COUNTS)),
+    Action("", "I am lost."),
+]
 
 
 def run(quick: bool) -> list[Claim]:
@@ -29,7 +50,51 @@ def run(quick: bool) -> list[Claim]:
     for api in sorted(APIS):
         with tempfile.TemporaryDirectory(prefix="unipi-bench-") as folder:
             claims += _claims(api, anyio.run(_play, api, turns, Path(folder)))
+    for api in sorted(APIS):
+        with tempfile.TemporaryDirectory(prefix="unipi-bench-") as folder:
+            claims += anyio.run(_summaries, api, Path(folder))
     return claims
+
+
+async def _summaries(api: str, folder: Path) -> list[Claim]:
+    """A summary asked for on the session's own prefix, then one as others ask for it."""
+    path = folder / "scripted.gguf"
+    write_model(path, _ACTIONS)
+    told: list[ProviderResponseEndEvent] = []
+
+    def observe(event: object) -> None:
+        if isinstance(event, ProviderResponseEndEvent):
+            told.append(event)
+
+    options = AgentOptions(compaction=CompactionOptions(keep=300))
+    session = Session.create(None, cwd=folder)
+    async with start_engine(path, 32_768) as url:
+        model = evolve(engine_model(url, api), context_window=32_768)
+        async with open_agent(host(folder), session, model, options, observer=observe) as agent:
+            for n in range(1, _COUNTS):
+                await agent.prompt(f"count {n}, with {'many words ' * 60}")
+            said = "\n\n".join(_text(message) for message in session.messages())
+            await agent.prompt("/compact")
+        other = Session.create(None, cwd=folder)
+        async with open_agent(host(folder), other, model, options, observer=observe) as agent:
+            await agent.prompt(f"{said}\n\nThe conversation above is to be summarised. {_ASKED}.")
+    last, warm, fresh = [event.usage or Usage() for event in told[-3:]]
+    read = (warm.cache_read or 0) / last.prompt
+    paid, anew = (usage.prompt - (usage.cache_read or 0) for usage in (warm, fresh))
+    name = f"engine.{api}.summary"
+    ratio = f"{paid:,} tokens evaluated for it / {anew:,} with the conversation as text in a prompt"
+    note = f"{warm.cache_read:,} of the {last.prompt:,} prompt tokens before it were read"
+    return [
+        Claim(f"{name}.read", read, 0.99, "ge", note),
+        Claim(f"{name}.paid", paid / anew, None, note=ratio),
+    ]
+
+
+def _text(message: Message) -> str:
+    content = message.content if isinstance(message, UserMessage | AssistantMessage) else ()
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text for part in content if isinstance(part, Text))
 
 
 async def _play(api: str, turns: int, folder: Path) -> Played:

@@ -9,6 +9,7 @@ named in `unreported`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from sys import intern
 from typing import TYPE_CHECKING, Final, cast
 
 from unipi_hookspecs import (
@@ -239,6 +240,12 @@ def _text(fields: Fields, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _name(fields: Fields, key: str) -> str:
+    """A text of which a session has few: each is kept once."""
+    value = fields.get(key)
+    return intern(value) if value.__class__ is str else ""
+
+
 def _optional(fields: Fields, key: str) -> str | None:
     value = fields.get(key)
     return value if isinstance(value, str) else None
@@ -301,7 +308,7 @@ def _block_in(block: JSON) -> UserContent | AssistantContent | None:
         arguments = block.get("arguments")
         return ToolCall(
             _text(block, "id"),
-            _text(block, "name"),
+            _name(block, "name"),
             arguments if isinstance(arguments, _OBJECT) else {},
             _optional(block, "argumentsText"),
             _optional(block, "problem"),
@@ -318,11 +325,11 @@ def _assistant_in(inner: Fields, when: int) -> Message:
     reason = _text(inner, "stopReason")
     return AssistantMessage(
         content=_answer_in(inner.get("content")),
-        api=_text(inner, "api"),
-        provider=_text(inner, "provider"),
-        model=_text(inner, "model"),
+        api=_name(inner, "api"),
+        provider=_name(inner, "provider"),
+        model=_name(inner, "model"),
         usage=_usage_in(inner.get("usage")),
-        stop_reason=cast("StopReason", reason) if reason in _STOP_REASONS else "stop",
+        stop_reason=cast("StopReason", intern(reason)) if reason in _STOP_REASONS else "stop",
         timestamp=when,
         response_id=_optional(inner, "responseId"),
         error_message=_optional(inner, "errorMessage"),
@@ -332,7 +339,7 @@ def _assistant_in(inner: Fields, when: int) -> Message:
 def _result_in(inner: Fields, when: int) -> Message:
     return ToolResultMessage(
         tool_call_id=_text(inner, "toolCallId"),
-        tool_name=_text(inner, "toolName"),
+        tool_name=_name(inner, "toolName"),
         content=_blocks_in(inner.get("content")),
         is_error=inner.get("isError") is True,
         details=inner.get("details"),

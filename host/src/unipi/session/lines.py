@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import orjson
@@ -24,7 +23,7 @@ _BUFFER = 1 << 20
 
 _DIGITS = bytes(0x30 if chr(byte).isdigit() and byte < 128 else 0x20 for byte in range(256))
 _LONG = b"0" * 19
-_LONG_INTEGER = re.compile(rb"(?<![0-9.])[0-9]{19}")
+_POINT = ord(".")
 
 
 def _plain(value: object) -> object:
@@ -61,9 +60,16 @@ def encode(fields: Mapping[str, JSON]) -> bytes:
 def _needs_exact(line: bytes) -> bool:
     """Whether a line may hold an integer beyond 64 bits, which orjson reads as a float.
 
-    The first test is a quick one that hardly any line passes.
+    That is 19 digits in a row which are not behind a decimal point, as those of prices often are.
     """
-    return _LONG in line.translate(_DIGITS) and _LONG_INTEGER.search(line) is not None
+    digits = line.translate(_DIGITS)
+    at = digits.find(_LONG)
+    while at >= 0:
+        if at == 0 or line[at - 1] != _POINT:
+            return True
+        end = digits.find(b" ", at)
+        at = digits.find(_LONG, end) if end >= 0 else -1
+    return False
 
 
 def _no_constant(name: str) -> float:
@@ -94,9 +100,9 @@ def decode(line: bytes) -> tuple[dict[str, JSON], bool]:
 
 
 class Take(Protocol):
-    """What is done with each object after the header: its line's offset and length in bytes."""
+    """What is done with each object after the header; its line begins at `offset`, in bytes."""
 
-    def __call__(self, fields: dict[str, JSON], offset: int, size: int, /) -> None: ...
+    def __call__(self, fields: dict[str, JSON], offset: int, /) -> None: ...
 
 
 @define
@@ -181,6 +187,6 @@ def _scan_line(line: bytes, offset: int, result: Scan, take: Take) -> None:
         return
     if broken:
         result.damages.append(Damage(offset, "bytes that are not UTF-8 were read as U+FFFD"))
-    take(fields, offset, len(line))
+    take(fields, offset)
     result.size = offset + len(line)
     result.open_line = not whole

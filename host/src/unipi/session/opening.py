@@ -15,7 +15,7 @@ from .errors import Damage, SessionError, SessionWriteError
 from .lines import Scan, encode, read_header, scan
 from .lock import Lock, acquire
 from .migrate import CURRENT, migrate, version_of
-from .record import Place, Record, Source, record_of
+from .record import Record, Source, cut_off, record_of
 from .store import Store, create_file, make_folder, open_file, set_aside, sync_folder, write_all
 from .times import now_ms, to_iso, uuid7
 
@@ -177,7 +177,7 @@ class _Entries:
     def __init__(self, path: Path) -> None:
         self.records: list[Record] = []
         self.damages: list[Damage] = []
-        self._seen: set[str] = set()
+        self._by_id: dict[str, Record] = {}
         self._old: list[tuple[Fields, int]] = []
         try:
             with path.open("rb") as file:
@@ -187,31 +187,37 @@ class _Entries:
         except OSError as error:
             raise SessionError(f"{path}: {error.strerror or error}") from None
 
-    def take(self, fields: Fields, offset: int, size: int, /) -> None:
+    def take(self, fields: Fields, offset: int, /) -> None:
         if self._source is None:
             self._old.append((fields, offset))
             return
-        record = self._add(fields, offset, Place(self._source, offset, size))
-        if record is not None:
+        record = self._add(fields, offset)
+        if record is None:
+            return
+        if record.type == "compaction":
+            cut_off(self._by_id, record)
+        else:
             record.shrink()
 
     def migrate(self, header: Fields) -> Fields:
         """Take what is of an old version as version 3, in memory; returns the new header."""
         header, entries = migrate(header, [fields for fields, _ in self._old])
         for fields, (_, offset) in zip(entries, self._old, strict=True):
-            self._add(fields, offset, None)
+            self._add(fields, offset)
         self._old = []
         return header
 
-    def _add(self, fields: Fields, offset: int, place: Place | None) -> Record | None:
+    def _add(self, fields: Fields, offset: int) -> Record | None:
         entry_id = fields.get("id")
         if not isinstance(entry_id, str) or fields.get("type") == "session":
             self.damages.append(Damage(offset, "an object that is no entry was skipped"))
             return None
-        if entry_id in self._seen:
+        if entry_id in self._by_id:
             self.damages.append(Damage(offset, f"the id {entry_id!s:.40} is used twice"))
-        self._seen.add(entry_id)
-        record = record_of(fields, place)
+        record = record_of(fields, self._source, offset)
+        if self.records and record.parent_id == self.records[-1].id:
+            record.parent_id = self.records[-1].id  # one text for both
+        self._by_id[entry_id] = record
         self.records.append(record)
         return record
 

@@ -7,10 +7,10 @@ takes the memory of what is live in it, and not of all that was ever said.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Mapping
+from sys import intern
 from typing import TYPE_CHECKING
 
 from attrs import define
@@ -34,31 +34,24 @@ class Source:
     """A session file that is open to be read again, until nobody holds on to it any more."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        file = path.open("rb")
+        weakref.finalize(self, file.close)
+        self._file = file
         self._one = threading.Lock()
-        weakref.finalize(self, os.close, self._fd)
 
-    def line(self, offset: int, size: int) -> bytes:
-        """Raises OSError."""
+    def line(self, offset: int) -> bytes:
+        """The line that begins at an offset in bytes. Raises OSError."""
         with self._one:
-            os.lseek(self._fd, offset, os.SEEK_SET)
-            return os.read(self._fd, size)
-
-
-@define
-class Place:
-    """Where a line stands in a file: offset and length in bytes."""
-
-    source: Source
-    offset: int
-    size: int
+            self._file.seek(offset)
+            return self._file.readline()
 
 
 @define(eq=False)
 class Record:
     """One entry. Of `own` (its line) and `said` (its message) one may be missing.
 
-    `place` is where the line can be read again; None for what this process has appended.
+    `source` is where the line can be read again, at `offset` in bytes; None for what this process
+    has appended.
     """
 
     type: str
@@ -68,7 +61,8 @@ class Record:
     own: Mapping[str, JSON] | None
     said: Message | None = None
     read: bool = False
-    place: Place | None = None
+    source: Source | None = None
+    offset: int = 0
 
     @property
     def fields(self) -> Mapping[str, JSON]:
@@ -95,9 +89,9 @@ class Record:
         """The whole line as plain data, from the file if need be."""
         if self.own is not None:
             return self.own
-        if self.place is not None:
+        if self.source is not None:
             try:
-                fields, _ = decode(self.place.source.line(self.place.offset, self.place.size))
+                fields, _ = decode(self.source.line(self.offset))
             except (OSError, ValueError):
                 fields = {}  # somebody else has written over it
             if fields.get("id") == self.id:
@@ -109,14 +103,14 @@ class Record:
 
     def shrink(self) -> None:
         """Keep the message and not the line, where the line can be read again."""
-        if self.place is None or self.own is None or self.type not in _SAYING:
+        if self.source is None or self.own is None or self.type not in _SAYING:
             return
         if self.message is not None:
             self.own = None
 
     def let_go(self) -> bool:
         """Keep neither, as a compaction has cut it off; False when that was done before."""
-        if self.place is None or self.type not in _SAYING:
+        if self.source is None or self.type not in _SAYING:
             return True
         gone = self.own is None and self.said is None
         self.own = self.said = None
@@ -158,14 +152,28 @@ def line_of(
     return {**common, **fields, **common}
 
 
-def record_of(fields: Mapping[str, JSON], place: Place | None = None) -> Record:
+def record_of(fields: Mapping[str, JSON], source: Source | None = None, offset: int = 0) -> Record:
     """What was read from a line, or given as one."""
     parent = fields.get("parentId")
     return Record(
-        str(fields.get("type", "")),
+        intern(str(fields.get("type", ""))),
         str(fields["id"]),
         parent if isinstance(parent, str) else None,
         str(fields.get("timestamp", "")),
         fields,
-        place=place,
+        None,
+        False,  # noqa: FBT003 - in a row, as this is done for every line of a file
+        source,
+        offset,
     )
+
+
+def cut_off(records: Mapping[str, Record], compaction: Record) -> None:
+    """Let go of what a compaction has cut off; `records` are those before it, by id."""
+    first = compaction.fields.get("firstKeptEntryId")
+    record, cut = records.get(compaction.parent_id or ""), False
+    for _ in range(len(records)):
+        if record is None or (cut and not record.let_go()):
+            return
+        cut = cut or record.id == first
+        record = records.get(record.parent_id or "")

@@ -15,7 +15,7 @@ from .entries import message_to_fields
 from .errors import SessionError
 from .lines import decode, encode
 from .opening import Opened, create_new, new_header, open_existing
-from .record import Record, line_of, record_of
+from .record import Record, cut_off, line_of, record_of
 from .secret import SIZE, load_secret
 from .times import now_ms, to_iso, uuid7
 from .tree import ContextItem, Projection, not_run, path_to, project
@@ -346,20 +346,10 @@ class Session:
         self._by_id[record.id] = record
         self._leaf = record.id
         if record.type == "compaction":
-            self._let_go(record)
+            cut_off(self._by_id, record)
         if record.type == "session_info":
             name = record.fields.get("name")
             self._name = (name.strip() or None) if isinstance(name, str) else None
-
-    def _let_go(self, compaction: Record) -> None:
-        """What a compaction has cut off need not be in memory."""
-        first = compaction.fields.get("firstKeptEntryId")
-        record, cut = self._by_id.get(compaction.parent_id or ""), False
-        for _ in self._records:
-            if record is None or (cut and not record.let_go()):
-                return
-            cut = cut or record.id == first
-            record = self._by_id.get(record.parent_id or "")
 
     def _new_id(self) -> str:
         for _ in range(100):
