@@ -6,6 +6,7 @@ machine. What it leaves out stays in the session, where the tool `session_recall
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from unipi_hookspecs import Command, Compaction, Manifest, Setting, StartWith, Tool, hookimpl
@@ -90,25 +91,30 @@ def register_settings() -> Sequence[Setting]:
     return SETTINGS
 
 
+_looked: set[str] = set()
+"""Sessions in which nobody needs to look again whether a resume context is missing."""
+
+
 @hookimpl
 def session_start(event: SessionStartEvent, ctx: Context) -> None:
-    from . import state
-
-    state.begin(ctx)
+    _forget(ctx)
 
 
 @hookimpl
 def session_shutdown(event: SessionShutdownEvent, ctx: Context) -> None:
-    from . import state
+    _forget(ctx)
 
-    state.end(ctx)
+
+def _forget(ctx: Context) -> None:
+    _looked.discard(ctx.session.id)
+    state = sys.modules.get(f"{__name__}.state")
+    if state is not None:  # most sessions never need it, and do not pay for it
+        state.end(ctx)
 
 
 @hookimpl
 def session_tree(event: SessionTreeEvent, ctx: Context) -> None:
-    from . import state
-
-    state.of(ctx).resume_checked = False
+    _looked.discard(ctx.session.id)
 
 
 @hookimpl
@@ -135,9 +141,8 @@ def session_before_compact(event: SessionBeforeCompactEvent, ctx: Context) -> Co
 async def session_compact(event: SessionCompactEvent, ctx: Context) -> None:
     from . import resume, state
 
-    own = state.of(ctx)
-    own.resume_checked = True
-    own.trigger.compacted(_now(ctx))
+    _looked.add(ctx.session.id)
+    state.of(ctx).trigger.compacted(_now(ctx))
     branch = ctx.session.branch()
     text = resume.render(branch, state.options_of(ctx, branch).resume_bytes)
     await ctx.append_message(resume.TYPE, text, display=False)
@@ -145,15 +150,14 @@ async def session_compact(event: SessionCompactEvent, ctx: Context) -> None:
 
 @hookimpl
 def before_agent_start(event: BeforeAgentStartEvent, ctx: Context) -> StartWith | None:
-    from . import state
-
-    own = state.of(ctx)
-    if own.resume_checked:
+    if ctx.session.id in _looked:
         return None
-    own.resume_checked = True
-    from . import resume
-
+    _looked.add(ctx.session.id)
     branch = ctx.session.branch()
+    if not any(entry.type == "compaction" for entry in branch):
+        return None
+    from . import resume, state
+
     if not resume.is_due(branch):
         return None
     from unipi_hookspecs import CustomMessage

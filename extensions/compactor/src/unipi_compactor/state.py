@@ -24,10 +24,9 @@ PRESET: Final = "unipi-compactor-preset"
 
 @define
 class SessionState:
-    """`resume_checked`: nobody needs to look again whether a resume context is missing."""
+    """What one session needs: the trigger's memory, and its recall once it was asked for."""
 
     trigger: PercentageTrigger = field(factory=PercentageTrigger)
-    resume_checked: bool = False
     recall: Recall | None = None
     recall_path: Path | None = None
     recall_from_file: bool = False
@@ -39,11 +38,6 @@ _sessions: dict[str, SessionState] = {}
 def of(ctx: Context) -> SessionState:
     """The state of a context's session, begun when there is none."""
     return _sessions.setdefault(ctx.session.id, SessionState())
-
-
-def begin(ctx: Context) -> None:
-    """Forget what was known: the session has just been opened."""
-    end(ctx)
 
 
 def end(ctx: Context) -> None:
