@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -39,7 +38,7 @@ class Clocked:
 
 async def report(it):
     command, _ = unipi_diagnostics.register_commands(None)
-    return await command.run("", SimpleNamespace(session=it.agent.session, model=None))
+    return await command.run("", it.agent.contexts.of("diagnostics"))
 
 
 async def test_the_status_points_to_the_report_and_the_doctor_and_touches_nothing(tmp_path):

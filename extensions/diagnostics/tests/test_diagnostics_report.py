@@ -16,6 +16,7 @@ import unipi_diagnostics as plugin
 from unipi_hookspecs import (
     Boundary,
     CacheState,
+    ContextUsage,
     Cost,
     Entry,
     EpochBoundaryEvent,
@@ -46,8 +47,13 @@ class Bench:
     def __init__(self):
         session = SimpleNamespace(id=f"session-{next(numbers)}")
         self.cache = CacheState(cold=None)
+        self.usage = ContextUsage(0, 0)
         self.ctx = SimpleNamespace(
-            session=session, settings={}, cache_state=lambda: self.cache, model=None
+            session=session,
+            settings={},
+            cache_state=lambda: self.cache,
+            context_usage=lambda: self.usage,
+            model=None,
         )
         self.before, self.texts = b"", []
         plugin.session_start(SessionStartEvent("startup"), self.ctx)
@@ -129,6 +135,13 @@ def bench():
 
 def said(text):
     return {"role": "user", "content": text}
+
+
+async def test_the_context_is_told_with_how_far_its_estimates_are_off(bench):
+    bench.usage = ContextUsage(41_200, 200_000)
+    assert await bench.row("Context") == "about 41,200 of 200,000 tokens"
+    bench.usage = ContextUsage(41_200, 200_000, 40_000, 0.061)
+    assert (await bench.row("Context")).endswith("; estimates of what was new were off by 6%")
 
 
 async def test_a_session_without_requests_says_that_nothing_was_observed(bench):

@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     )
     from ._models import (
         CacheState as CacheState,
+        ContextUsage as ContextUsage,
         Model as Model,
         Prices as Prices,
         Purpose as Purpose,
@@ -229,6 +230,7 @@ _WHERE = {
     ),
     "_models": (
         "CacheState",
+        "ContextUsage",
         "Model",
         "Prices",
         "Purpose",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ._content import JSON, UserContent
     from ._messages import Entry, Message
-    from ._models import CacheState, Model, ThinkingLevel
+    from ._models import CacheState, ContextUsage, Model, ThinkingLevel
     from ._tools import Tool
 
 Deliver = Literal["steer", "follow_up", "next_turn"]
@@ -146,6 +146,9 @@ class Context(Protocol):
 
     def cache_state(self) -> CacheState:
         """Whether the provider's cache is cold now, and what a rewrite of history would cost."""
+
+    def context_usage(self) -> ContextUsage:
+        """How many tokens the context takes now, and of how large a window."""
 
     async def append_message(
         self,

@@ -92,6 +92,22 @@ class RequestInfo:
 
 @shown
 @frozen(repr=False)
+class ContextUsage:
+    """How full the model's window is. Sizes are in tokens.
+
+    `tokens` is what the provider reported last and an estimate of what came since; `reported` is the
+    first of the two, None before any report. `off_by` is how far such estimates were off so far: the
+    sum of their errors over what was then reported, None before the first comparison.
+    """
+
+    tokens: int
+    window: int
+    reported: int | None = None
+    off_by: float | None = None
+
+
+@shown
+@frozen(repr=False)
 class CacheState:
     """What is known of the provider's cache of a session, at the moment of asking.
 

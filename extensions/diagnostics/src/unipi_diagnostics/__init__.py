@@ -57,7 +57,8 @@ async def _prefix_cache(_: str, ctx: Context) -> str:
     from .report import render
 
     model = ctx.model
-    return render(_sessions().of(ctx.session.id), model.prices if model is not None else None)
+    prices = model.prices if model is not None else None
+    return render(_sessions().of(ctx.session.id), prices, ctx.context_usage())
 
 
 async def _status(_: str, ctx: Context) -> str:

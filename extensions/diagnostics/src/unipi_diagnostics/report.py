@@ -10,7 +10,7 @@ from .usage import reports_reads
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unipi_hookspecs import Prices
+    from unipi_hookspecs import ContextUsage, Prices
 
     from .lineage import Lineage
     from .session import BoundarySeen, SessionState
@@ -28,9 +28,11 @@ _FOOT = (
 )
 
 
-def render(state: SessionState, prices: Prices | None = None) -> str:
+def render(
+    state: SessionState, prices: Prices | None = None, context: ContextUsage | None = None
+) -> str:
     """The report of one session, for people; `prices` are those of the model in use."""
-    rows = [*_shape(state), *_usage(state.usage), *_verdicts(state)]
+    rows = [*_shape(state), *_usage(state.usage), *_verdicts(state), *_context(context)]
     width = max(len(name) for name, _ in rows)
     lines = ["Prefix cache of this session", ""]
     lines += [f"{name:<{width}}  {value}" for name, value in rows]
@@ -60,6 +62,15 @@ def _shape(state: SessionState) -> Iterator[tuple[str, str]]:
     yield "Route", envelope.route if envelope else "unknown"
     yield "Request fingerprint", shown(state.fingerprint) if state.fingerprint else "-"
     yield "Envelope fingerprint", shown(envelope.digest) if envelope else "-"
+
+
+def _context(context: ContextUsage | None) -> Iterator[tuple[str, str]]:
+    if context is None or not context.window:
+        return
+    told = f"about {context.tokens:,} of {context.window:,} tokens"
+    if context.off_by is not None:
+        told += f"; estimates of what was new were off by {context.off_by:.0%}"
+    yield "Context", told
 
 
 def _last(lineage: Lineage | None) -> str:

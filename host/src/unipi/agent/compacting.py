@@ -12,7 +12,7 @@ import anyio
 from attrs import frozen
 
 from unipi.compaction.cut import KEEP, Cut, NothingToCompactError, find_cut, open_calls
-from unipi.compaction.estimate import Calibration, estimate, message_tokens
+from unipi.compaction.estimate import Accuracy, Calibration, estimate, message_tokens
 from unipi.compaction.files import file_lists
 from unipi.compaction.summary import UnusableSummaryError, instruction, is_summary, summary_of
 from unipi.prefix.ledger import Reason
@@ -21,6 +21,7 @@ from unipi.providers import ProviderError
 from unipi_hookspecs import (
     Cancel,
     Compaction,
+    ContextUsage,
     CustomMessage,
     SessionBeforeCompactEvent,
     SessionCompactEvent,
@@ -62,6 +63,7 @@ class Compactor:
         self._agent = agent
         self.options = options
         self.calibration = Calibration()
+        self._accuracy = Accuracy()
         self._size: int | None = None  # of the context, as far as it was reported
         self._since = 0  # estimated tokens of what came after the report
         self._answer_tokens = 0
@@ -81,6 +83,11 @@ class Compactor:
             self._size, self._since = found.reported, found.since
         return self._size + round(self.calibration.ratio * self._since)
 
+    def usage(self) -> ContextUsage:
+        """The same, beside the window, and how far such estimates were off so far."""
+        window, tokens = self._agent.model.context_window, self.tokens
+        return ContextUsage(tokens, window, self._size or None, self._accuracy.off_by)
+
     def grew(self, message: Message) -> None:
         """A message was appended; answers count by what is reported of them."""
         self._since += message_tokens(message)
@@ -91,6 +98,8 @@ class Compactor:
             return
         if self._size:
             grown = answer.usage.prompt - self._size
+            guess = round(self.calibration.ratio * self._since)
+            self._accuracy = self._accuracy.learn(guess, grown)
             self.calibration = self.calibration.learn(self._since, grown)
         self._size = answer.usage.prompt + answer.usage.output
         self._since = -message_tokens(answer)  # it is appended next, and counted already

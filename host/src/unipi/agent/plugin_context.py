@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UI,
         Bounded,
         CacheState,
+        ContextUsage,
         Deliver,
         Logger,
         Model,
@@ -114,6 +115,9 @@ class PluginContext:
 
     def cache_state(self) -> CacheState:
         return self._live.cache_state()
+
+    def context_usage(self) -> ContextUsage:
+        return self._live.compactor.usage()
 
     async def append_message(
         self,

@@ -93,6 +93,22 @@ class Calibration:
         return round(self.ratio * sum(message_tokens(message) for message in messages))
 
 
+@frozen
+class Accuracy:
+    """How far estimates were off: the sum of their errors, and of what was then reported."""
+
+    errors: int = 0
+    real: int = 0
+
+    def learn(self, guess: int, real: int) -> Accuracy:
+        """Take in that `guess` tokens were expected and `real` were reported."""
+        return Accuracy(self.errors + abs(guess - real), self.real + real) if real > 0 else self
+
+    @property
+    def off_by(self) -> float | None:
+        return self.errors / self.real if self.real else None
+
+
 def estimate(messages: Sequence[Message], calibration: Calibration | None = None) -> Estimate:
     """The size of the context that `messages` make.
 
