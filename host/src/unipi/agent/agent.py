@@ -189,13 +189,13 @@ class Agent:
             self.queues.follow_up.append((message, True))
             return None
         self.compactor.rested()
-        async with self._alone():
+        async with self.alone():
             await self._run([message], outcome.text, outcome.images)
         return None
 
     async def compact(self, instructions: str = "") -> str:
         """Compact now, by the user's wish, once no run is active; returns what came of it."""
-        async with self._alone():
+        async with self.alone():
             outcome = await self.compactor.compact("manual", instructions or None)
             await self.save()
         if outcome.status != "applied":
@@ -216,7 +216,7 @@ class Agent:
         Where the model has answered and nothing waits, it is asked in two words to go on: a request
         cannot end on an answer.
         """
-        async with self._alone():
+        async with self.alone():
             items = self.lineage.items
             answered = bool(items) and isinstance(items[-1].message, AssistantMessage)
             opening: list[Message] = []
@@ -379,7 +379,7 @@ class Agent:
         return bound_output(raw, label=label, artifacts=self._artifacts)
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
+    async def alone(self) -> AsyncIterator[None]:
         """While nothing else runs; a ping that is under way is called off."""
         self.warmer.stop()
         async with self.turnstile:
@@ -394,7 +394,7 @@ class Agent:
     async def _woken(self) -> None:
         """Run what woke the agent, once whatever was running has settled."""
         try:
-            async with self._alone():
+            async with self.alone():
                 if self.queues:
                     await self._run([], "", ())
         except Exception as error:  # noqa: BLE001 - a wake has no caller to tell but the observer

@@ -104,6 +104,10 @@ class Compactor:
         self._size = answer.usage.prompt + answer.usage.output
         self._since = -message_tokens(answer)  # it is appended next, and counted already
 
+    def rebuilt(self) -> None:
+        """The branch is another one: what was reported is about a context that is gone."""
+        self._size, self._since = None, 0
+
     def rested(self) -> None:
         """The user has spoken, or chosen another model: automatic attempts may begin again."""
         self._tired = False
@@ -275,7 +279,7 @@ class Compactor:
         agent.verbs.rebuilt()
         messages = [item.message for item in items]
         agent.tail.remember(messages)
-        self._size, self._since = None, 0
+        self.rebuilt()
         for state in live:
             if not any(_is_state(message, state) for message in messages):
                 await agent.add(state)  # what was live and has been cut off stays said
