@@ -436,3 +436,21 @@ async def test_a_resume_context_keeps_its_bound_with_much_to_say(tmp_path):
         (found,) = resumes(it.agent.session)
     assert len(found.content.encode()) <= 300
     assert found.content.endswith("…")
+
+
+async def test_a_branch_that_is_left_is_summed_up_without_a_model(tmp_path):
+    from unipi.agent.moving import move_to
+
+    async with lab(tmp_path, answers(), plugins=[PLUGIN]) as it:
+        await it.agent.prompt("Begin.")
+        place = it.agent.session.leaf_id
+        await worked(it, 3)
+        asked = len(it.requests)
+        moved = await move_to(it.agent, place, summarize=True)
+        assert moved.moved
+        assert len(it.requests) == asked
+        text = summary(it.agent.session)
+        await it.agent.prompt("another way")
+    assert all(f"request {n}: keep port 80{n}." in text for n in range(3))
+    assert "Begin." not in text
+    assert [boundary.cause for boundary in it.boundaries] == ["first", "branch_summary"]

@@ -9,7 +9,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from unipi_hookspecs import Command, Compaction, Manifest, Setting, StartWith, Tool, hookimpl
+from unipi_hookspecs import (
+    BranchSummary,
+    Command,
+    Compaction,
+    Manifest,
+    Setting,
+    StartWith,
+    Tool,
+    hookimpl,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
         Call,
         Context,
         SessionBeforeCompactEvent,
+        SessionBeforeTreeEvent,
         SessionCompactEvent,
         SessionShutdownEvent,
         SessionStartEvent,
@@ -135,6 +145,23 @@ def session_before_compact(event: SessionBeforeCompactEvent, ctx: Context) -> Co
     if not made.facts.messages:
         return None
     return Compaction(made.text, event.first_kept_entry_id, made.details(options))
+
+
+@hookimpl
+def session_before_tree(event: SessionBeforeTreeEvent, ctx: Context) -> BranchSummary | None:
+    if not event.user_wants_summary:
+        return None
+    from . import state
+    from .summary import summarise
+
+    options = state.options_of(ctx)
+    if options.mode == "model":
+        return None
+    window = ctx.model.context_window if ctx.model else 0
+    made = summarise(event.entries_to_summarize, "", options, window=window)
+    if not made.facts.messages:
+        return None
+    return BranchSummary(made.text, made.details(options))
 
 
 @hookimpl
