@@ -11,6 +11,7 @@ from unipi.session import Session, SessionError, SessionInfo, find_session, list
 
 from ._output import fail, print_json
 from .sessions_clean import clean
+from .sessions_doctor import doctor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ def sessions() -> None:
 
 
 sessions.add_command(clean)
+sessions.add_command(doctor)
 
 
 @sessions.command(name="list")
