@@ -87,6 +87,14 @@ def cache_ttl(settings: Settings) -> CacheTtl:
     return value
 
 
+def keep_warm_pings(settings: Settings) -> int:
+    """The setting `keep_warm`: how many pings a pause at the prompt may cost; or exit."""
+    value = settings.values.get("keep_warm", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        fail("settings.json: `keep_warm` must be a number of pings, 0 for none", 2)
+    return value
+
+
 def prefix_policy(settings: Settings) -> PrefixPolicy:
     """The setting `prefix_policy`: "enforce", "record" or "off"; or exit."""
     value = settings.values.get("prefix_policy", "enforce")

@@ -198,15 +198,16 @@ def _run(model: Model, prompt: str, *, as_json: bool, in_memory: bool) -> int:
     from unipi.agent import AgentOptions
 
     from ._load import compaction_options, load_host, prefix_policy
+    from ._session import open_named
     from ._summary import JsonLines, PlainText, Summary
-    from .run import _execute, _session
+    from .run import _execute
 
     summary = Summary(JsonLines() if as_json else PlainText())
     cwd = Path.cwd()
     host, settings = load_host(cwd, report=summary.failed)
     for problem in host.problems:
         summary.problem(problem.message)
-    session = _session(cwd, None, go_on=False, fork=None, in_memory=in_memory)
+    session = open_named(cwd, None, go_on=False, fork=None, in_memory=in_memory)
     options = AgentOptions(
         policy=prefix_policy(settings), compaction=compaction_options(settings), wants_deltas=True
     )

@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from unipi import __version__
+from unipi.cli._session import LEVELS, fresh_head_option, shared_options
 
 _COMMANDS = {
     "demo": ("unipi.cli.demo:demo", "Watch the prefix hold, break, and be defended. Offline."),
@@ -59,7 +60,29 @@ class _LazyGroup(click.Group):
             formatter.write_dl(sorted(lines.items()))
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@shared_options
+@click.option("--thinking", type=click.Choice(LEVELS), help="How much the model thinks.")
+@fresh_head_option
+@click.option("--plain", is_flag=True, help="Lines in, text out, as without a terminal.")
 @click.version_option(__version__, "--version", "-V", message="unipi %(version)s")
-def cli() -> None:
-    """UniPi runs a coding agent whose provider prefix holds, byte for byte."""
+@click.pass_context
+def cli(ctx: click.Context, /, **options: object) -> None:
+    """UniPi runs a coding agent whose provider prefix holds, byte for byte.
+
+    Without a command it asks you what to do, and the options here are that prompt's.
+    """
+    if ctx.invoked_subcommand is None:
+        from unipi.cli.repl.start import Wish, start
+
+        raise SystemExit(start(Wish(**options)))  # type: ignore[arg-type]  # named and checked by click
+    given = [name for name in options if ctx.get_parameter_source(name) is _ON_COMMAND_LINE]
+    if given:
+        raise click.UsageError(f"options of a command stand behind it: {ctx.invoked_subcommand} …")
+
+
+_ON_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unipi.cli._output import fail
+from unipi.cli._session import LEVELS, fresh_head_option, open_named, shared_options
 from unipi.redaction import scrub
 
 if TYPE_CHECKING:
@@ -28,46 +29,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("-p", "--prompt", required=True, help="What to do; `-` reads it from standard input.")
-@click.option("--model", "model_name", metavar="PROVIDER/ID", help="Which model answers.")
+@shared_options
 @click.option("--json", "as_json", is_flag=True, help="Events, one JSON object a line.")
-@click.option(
-    "--session",
-    "session_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Work in this session file; it is made if it is not there.",
-)
-@click.option("--continue", "go_on", is_flag=True, help="Go on with this folder's last session.")
-@click.option(
-    "--fork",
-    "fork",
-    metavar="SESSION",
-    help="Go on from a session, a file or an id, in a new file of its own.",
-)
-@click.option("--no-session", is_flag=True, help="Keep the session in memory only.")
-@click.option(
-    "-e",
-    "paths",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="Load this plugin file or package too.",
-)
-@click.option("--no-plugin", "deny", multiple=True, metavar="NAME", help="Do not load this plugin.")
-@click.option("--strict-plugins", "strict", is_flag=True, help="Stop at any plugin problem.")
-@click.option(
-    "--prefix-policy",
-    "policy",
-    default=None,
-    type=click.Choice(["enforce", "record", "off"]),
-    help="What becomes of a plugin that rewrites what was sent; else as the setting "
-    "`prefix_policy` says, else enforce.",
-)
 @click.option(
     "--thinking",
     default="off",
     show_default=True,
-    type=click.Choice(["off", "minimal", "low", "medium", "high", "xhigh"]),
+    type=click.Choice(LEVELS),
 )
 @click.option("--max-turns", default=200, show_default=True, type=click.IntRange(1))
 @click.option(
@@ -78,7 +46,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long a full disk may pause the work before it ends.",
 )
-@click.option("--fresh-head", is_flag=True, help="On resuming, build the head anew: a boundary.")
+@fresh_head_option
 def run(
     prompt: str,
     model_name: str | None,
@@ -122,7 +90,7 @@ def run(
     for problem in host.problems:
         summary.problem(problem.message)
     model = choose_model(host, settings, model_name)
-    session = _session(cwd, session_path, go_on=go_on, fork=fork, in_memory=no_session)
+    session = open_named(cwd, session_path, go_on=go_on, fork=fork, in_memory=no_session)
     options = AgentOptions(
         thinking=thinking,  # type: ignore[arg-type]  # click.Choice has checked it
         policy=policy or prefix_policy(settings),  # type: ignore[arg-type]  # click.Choice has checked it
@@ -140,37 +108,6 @@ def run(
     code = _execute(host, session, model, options, prompt, summary)
     summary.end(session, code, host.hooks.stats())
     raise SystemExit(code)
-
-
-def _session(
-    cwd: Path, path: Path | None, *, go_on: bool, fork: str | None, in_memory: bool
-) -> Session:
-    """Find or make the session, or exit saying who holds it and how to go on."""
-    from unipi.session import Session, SessionError, find_latest, find_session, new_session_path
-
-    try:
-        if fork is not None:
-            with Session.open(find_session(fork, cwd), read_only=True) as origin:
-                return origin.fork(path or new_session_path(cwd)[0], origin.leaf_id)
-        if in_memory:
-            return Session.create(None, cwd=cwd)
-        if path is None and go_on:
-            path = find_latest(cwd)
-            if path is None:
-                fail("there is no session of this folder to continue; leave --continue out", 2)
-        if path is not None and path.exists():
-            session = Session.open(path)
-            if session.notice:
-                sys.stderr.write(f"unipi: {session.notice}\n")
-            for damage in session.damages:
-                sys.stderr.write(f"unipi: {path}: {damage}\n")
-            return session
-        if path is not None:
-            return Session.create(path, cwd=cwd)
-        new, session_id = new_session_path(cwd)
-        return Session.create(new, cwd=cwd, id=session_id)
-    except SessionError as error:
-        fail(str(error), 2)
 
 
 def _execute(
