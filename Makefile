@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX
 export PIP_USER := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-MEMBERS := ./hookspecs ./host ./extensions/compactor ./extensions/diagnostics
+MEMBERS := ./hookspecs ./host ./extensions/compactor ./extensions/diagnostics ./extensions/mcp
 PY := .venv/bin/python
 STAMP := .venv/.unipi-installed
 PIP := PYTHONUTF8=1 $(PY) -m pip -qq --no-input
@@ -83,7 +83,7 @@ lock: setup ## write the pinned requirements again (needs uv)
 	flags="--universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-emit-find-links --no-header --no-annotate --quiet"; \
 	ours="--no-emit-package unipi --no-emit-package unipi-hookspecs --no-emit-package unipi-compactor \
-	  --no-emit-package unipi-diagnostics"; \
+	  --no-emit-package unipi-diagnostics --no-emit-package unipi-mcp"; \
 	"$$uv" pip compile $$flags $$ours $(MEMBERS:%=%/pyproject.toml) --group pyproject.toml:dev \
 	  -o requirements-dev.txt && \
 	"$$uv" pip compile $$flags $$ours host/pyproject.toml --extra local -c requirements-dev.txt \

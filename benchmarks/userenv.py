@@ -15,7 +15,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 _PLACE = _ROOT / "benchmarks" / ".venvs" / "user"
-_MEMBERS = ("hookspecs", "host", "extensions/compactor", "extensions/diagnostics")
+_MEMBERS = ("hookspecs", "host", "extensions/compactor", "extensions/diagnostics", "extensions/mcp")
 _INSTALL_SECONDS = 300
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -27,6 +28,7 @@ from unipi_hookspecs import (
 
 KEEP = CompactionOptions(enabled=False)
 sizes = st.integers(1, 2_000)
+_NUMBERS = count()  # no provider gives an id twice
 
 
 def answer(api: str, *content: object, reason: str = "stop") -> AssistantMessage:
@@ -52,7 +54,7 @@ def steps(draw: st.DrawFn, api: str) -> list[object]:
         return [answer(api, Text("f"), reason=draw(st.sampled_from(["error", "aborted"])))]
     if kind == "cut":
         return [size]
-    ids = [f"call_{draw(st.integers(0, 10**9))}_{n}" for n in range(draw(st.integers(1, 4)))]
+    ids = [f"call_{next(_NUMBERS)}" for _ in range(draw(st.integers(1, 4)))]
     calls = [ToolCall(each, "read", {"path": "p"}) for each in ids]
     thought = [Thinking("t" * 40)] if draw(st.booleans()) else []
     results = [ToolResultMessage(each, "read", (Text("r" * size),), timestamp=1) for each in ids]

@@ -146,7 +146,8 @@ def test_the_plugin_of_the_guide_is_active(folder):
 
 
 @pytest.mark.parametrize(
-    "command", ["cache audit", "cache report", "replay", "recall", "sessions doctor", "plugins list"]
+    "command",
+    ["cache audit", "cache report", "replay", "recall", "sessions doctor", "plugins list"],
 )
 def test_the_documented_json_keys_are_those_that_are_printed(command, folder):
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")

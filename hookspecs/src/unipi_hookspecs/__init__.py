@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Logger as Logger,
         ProcessResult as ProcessResult,
         SessionView as SessionView,
+        SideSession as SideSession,
     )
     from ._errors import (
         PluginError as PluginError,
@@ -161,6 +162,7 @@ _WHERE = {
         "Logger",
         "ProcessResult",
         "SessionView",
+        "SideSession",
         "UI",
     ),
     "_errors": (

@@ -10,11 +10,12 @@ from ._value import shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from ._content import JSON, UserContent
     from ._messages import Entry, Message
-    from ._models import CacheState, ContextUsage, Model, ThinkingLevel
+    from ._models import CacheState, ContextUsage, Model, Purpose, ThinkingLevel
     from ._tools import Tool
 
 Deliver = Literal["steer", "follow_up", "next_turn"]
@@ -99,6 +100,25 @@ class ProcessResult:
     survivors: bool = False
 
 
+class SideSession(Protocol):
+    """A session beside the main one: its own file, epochs and counters."""
+
+    @property
+    def session(self) -> SessionView: ...
+    @property
+    def tokens(self) -> int:
+        """Prompt and output tokens of its own answers so far, cached ones included."""
+
+    async def prompt(self, text: str) -> str:
+        """Let it work on `text`, and return the text of its last answer.
+
+        Raises `PluginError` when the provider fails, it was aborted, or it gave no answer.
+        """
+
+    def abort(self) -> None:
+        """Stop the running prompt; the session stays valid."""
+
+
 class LoadContext(Protocol):
     """What registration hooks get: there is no session yet."""
 
@@ -112,6 +132,17 @@ class LoadContext(Protocol):
     def settings(self) -> Mapping[str, JSON]: ...
     @property
     def log(self) -> Logger: ...
+    @property
+    def project_trusted(self) -> bool:
+        """Whether the user trusts the project in `cwd`: else none of its files is to be acted on."""
+
+    @property
+    def user_dir(self) -> Path:
+        """The folder of the user's settings."""
+
+    @property
+    def state_dir(self) -> Path:
+        """The folder of what the host and its plugins keep; files there are the user's alone."""
 
 
 class Context(Protocol):
@@ -197,7 +228,8 @@ class Context(Protocol):
 
     def register_tools(self, tools: Sequence[Tool]) -> None:
         """Offer more tools; they join with the next epoch, or with the next request where the
-        model can be told of them (`Model.verbs`).
+        model can be told of them (`Model.verbs`). One of this plugin's that is there already, and
+        was described otherwise, is replaced with the next epoch.
         """
 
     def disable_tool(self, name: str, reason: str) -> None:
@@ -223,6 +255,27 @@ class Context(Protocol):
 
         The child gets a base environment plus `env`, never the host's secrets. Its whole process
         group ends when this call is cancelled or times out.
+        """
+
+    def open_side_session(
+        self,
+        purpose: Purpose = "helper",
+        *,
+        system: str | None = None,
+        tools: Sequence[str] | None = None,
+        model: str | None = None,
+        thinking: ThinkingLevel | None = None,
+        inherit: bool = False,
+        max_turns: int | None = None,
+        resume: Path | None = None,
+    ) -> AbstractAsyncContextManager[SideSession]:
+        """Open a session beside this one, until the block ends; this one does not move.
+
+        `system` replaces the base prompt; `tools` names what it may call, None for all; `model` is
+        `provider/id`. With `inherit` it begins with what this session last sent, byte for byte, and
+        so reads its cache; `system` and `model` are not taken then, and tools outside `tools` stay
+        in sight but are refused. `resume` goes on with the file of an earlier one. Raises
+        `PluginError` for a model that is not known or a file that cannot be opened.
         """
 
     def start_task(self, run: Callable[[], Awaitable[None]], *, name: str = "") -> None:

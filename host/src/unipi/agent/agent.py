@@ -69,11 +69,13 @@ if TYPE_CHECKING:
         Deliver,
         Message,
         Model,
+        Purpose,
         ThinkingLevel,
         UserContent,
     )
 
     from .cache_ttl import CacheTtl
+    from .host import Host
     from .notices import Observer
     from .toolbox import Toolbox
 
@@ -130,6 +132,8 @@ class Agent:
         self.validators = Validators()
         self.queues = Queues()
         self.rewrites: list[Rewrite] = []
+        self.side_host: Host | None = None  # set on opening: what side sessions are opened on
+        self.purpose: Purpose = "turn"  # of the requests of its turns
         self.late_results = 0
         self.running = False
         self.cancelled = False

@@ -29,10 +29,23 @@ class PlainLoadContext:
     plugin: str
     cwd: Path
     settings: Mapping[str, JSON] = Factory(dict)
+    project_trusted: bool = False
 
     @property
     def log(self) -> Logger:
         return LazyLogger(self.plugin)
+
+    @property
+    def user_dir(self) -> Path:
+        from unipi.loader.paths import user_dir
+
+        return user_dir()
+
+    @property
+    def state_dir(self) -> Path:
+        from unipi.loader.paths import state_dir
+
+        return state_dir()
 
 
 @frozen(eq=False)
@@ -66,7 +79,8 @@ def prepare_host(
     versions = {p.name: (p.distribution, p.version) for p in loaded.plugins}
 
     def load_context(plugin: str) -> PlainLoadContext:
-        return PlainLoadContext(plugin, cwd, options.settings.get(plugin, {}))
+        settings = options.settings.get(plugin, {})
+        return PlainLoadContext(plugin, cwd, settings, options.project_trusted)
 
     offers = hooks.collect_tools(load_context)
     owners = {id(tool): plugin for plugin, tool in offers}

@@ -109,6 +109,7 @@ async def open_agent(
             wants_deltas=options.wants_deltas,
             wants_bodies=options.wants_bodies,
         )
+        agent.side_host = host
         host.hooks.bind(agent.contexts.of)
         try:
             await _begin(agent, fresh_head=options.fresh_head)

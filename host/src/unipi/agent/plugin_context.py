@@ -19,6 +19,7 @@ from .logs import LazyLogger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from unipi_hookspecs import (
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
         Logger,
         Model,
         ProcessResult,
+        Purpose,
         SessionView,
+        SideSession,
         ThinkingLevel,
         Tool,
         UserContent,
@@ -194,6 +197,24 @@ class PluginContext:
 
         where = self._live.session.cwd if cwd is None else cwd
         return await run_process(argv, cwd=where, timeout=timeout, env=env, stdin=stdin)
+
+    def open_side_session(
+        self,
+        purpose: Purpose = "helper",
+        *,
+        system: str | None = None,
+        tools: Sequence[str] | None = None,
+        model: str | None = None,
+        thinking: ThinkingLevel | None = None,
+        inherit: bool = False,
+        max_turns: int | None = None,
+        resume: Path | None = None,
+    ) -> AbstractAsyncContextManager[SideSession]:
+        from .side_session import Wish, open_side_session
+
+        names = None if tools is None else tuple(tools)
+        wish = Wish(purpose, system, names, model, thinking, inherit, max_turns, resume)
+        return open_side_session(self._live, self._plugin, wish)
 
     def start_task(self, run: Callable[[], Awaitable[None]], *, name: str = "") -> None:
         self._live.contexts.start_task(self._plugin, run, name)

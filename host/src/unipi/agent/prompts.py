@@ -52,6 +52,7 @@ class SystemPrompt:
         self._base_text: str | None = None
         self._spec: HeadSpec | None = None
         self.instructions: tuple[str, ...] = ()
+        self.instead: str | None = None  # a side session's own prompt, in place of the base
 
     def restore(self, spec: HeadSpec, given: str, edits: Mapping[str, str]) -> None:
         """Go on with the head of an epoch that another process began.
@@ -104,6 +105,8 @@ class SystemPrompt:
     def base(self) -> str:
         """The host's own prompt, from what is enabled now."""
         agent = self._agent
+        if self.instead is not None:
+            return repair(self.instead)
         tools = [owned.tool for owned in agent.toolbox.enabled()]
         return repair(base_prompt(agent.session.cwd, tools, self.instructions))
 

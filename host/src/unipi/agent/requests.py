@@ -99,7 +99,7 @@ class Requester:
         """Take over what plugins made of a head in another process."""
         self._watch.first.update(shapes)
 
-    async def answer(self, purpose: Purpose = "turn") -> AssistantMessage:
+    async def answer(self, purpose: Purpose | None = None) -> AssistantMessage:
         """Send the next request of the session and return the answer as received.
 
         Raises `ProviderError` when no attempt succeeded.
@@ -109,7 +109,7 @@ class Requester:
         info = RequestInfo(
             request_id=uuid.uuid4().hex,
             attempt=0,
-            purpose=purpose,
+            purpose=purpose or agent.purpose,
             provider=model.provider,
             api=model.api,
             model=model.id,

@@ -102,7 +102,8 @@ class Toolbox:
     def offer(self, plugin: str, tools: Sequence[Tool], where: str = "") -> None:
         """Register more tools; inside an epoch they wait to be told, or for the next one.
 
-        One that the epoch's list holds already, of a plugin that was slow to come back, is there.
+        One that the epoch's list holds already, of a plugin that was slow to come back, is there. One
+        that its plugin had registered otherwise is another from the next epoch on.
         """
         added = []
         for tool in tools:
@@ -114,6 +115,11 @@ class Toolbox:
                         f"plugin {plugin!r} offers a tool {tool.name!r}, which plugin "
                         f"{other.owner!r} has already; rename one of them",
                     )
+                elif (other.tool.description, other.tool.parameters) != (
+                    tool.description,
+                    tool.parameters,
+                ):
+                    self._known[tool.name] = OwnedTool(plugin, tool)  # the epoch keeps the old one
                 continue
             self._known[tool.name] = OwnedTool(plugin, tool)
             self._moved = True

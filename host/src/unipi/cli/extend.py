@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from unipi_hookspecs import JSON
 
 GROUP: Final = "unipi.cli"
-KNOWN: Final[Mapping[str, str]] = {"cache": "unipi-diagnostics", "recall": "unipi-compactor"}
+KNOWN: Final[Mapping[str, str]] = {
+    "cache": "unipi-diagnostics",
+    "mcp": "unipi-mcp",
+    "recall": "unipi-compactor",
+}
 """Commands of our own extensions, so that one which is missing can be told how to be had."""
 
 

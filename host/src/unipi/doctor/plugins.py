@@ -80,8 +80,9 @@ def check(loaded: Loaded, found: Found, *, paths: Sequence[Path], deny: Sequence
 
 def _result(loaded: Loaded, host: Host, settings: Settings) -> CheckResult:
     loaded.models = host.models
+    trusted = settings.trusts(host.cwd)
     loaded.checks += host.hooks.collect_checks(
-        lambda name: PlainLoadContext(name, host.cwd, settings.plugins.get(name, {}))
+        lambda name: PlainLoadContext(name, host.cwd, settings.plugins.get(name, {}), trusted)
     )
     names = [item.name for item in host.loaded.active]
     others = [item for item in host.loaded.plugins if item.state != "active"]

@@ -93,6 +93,10 @@ class Hooks:
             if not policy.registration and hook != "project_trust"
         }
 
+    def another(self) -> Hooks:
+        """The same plans for a second session beside this one; not bound yet."""
+        return Hooks(self._compiled, self._policies, self._recorder, self._clock, None)
+
     def unbind(self) -> None:
         """Let go of the session's contexts, after its last event."""
         self._plans = {

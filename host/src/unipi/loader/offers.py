@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from . import paths
 from .importing import contained
 from .load import failure
 from .text import cause
@@ -42,6 +43,9 @@ class ListingContext:
     plugin: str
     cwd: Path
     settings: Mapping[str, JSON]
+    project_trusted: bool = False
+    user_dir: Path = field(factory=paths.user_dir)
+    state_dir: Path = field(factory=paths.state_dir)
     log: _Silent = field(factory=_Silent)
 
 
@@ -55,7 +59,8 @@ def offered_tools(
     for item in result.active:
         if "register_tools" not in item.hooks:
             continue
-        context = ListingContext(item.name, cwd, options.settings.get(item.name, {}))
+        settings = options.settings.get(item.name, {})
+        context = ListingContext(item.name, cwd, settings, options.project_trusted)
         found = _ask(item, result, context, options.import_limit)
         if isinstance(found, Problem):
             problems.append(found)
