@@ -332,11 +332,19 @@ def test_fifty_expanded_hits_stay_within_the_bound_of_an_answer(place):
     assert numbers(answer)[:3] == [1, 2, 3]
 
 
-def test_an_excerpt_shows_the_place_that_matches(place):
-    path = place.session("x " * 500 + "the albatross is here" + " y" * 500)
-    answer = place.ask(path, "albatross")
-    assert "the albatross is here" in answer
-    assert len(answer) < 1_500
+def test_the_best_hits_are_shown_with_what_stands_around_them_and_others_as_excerpts(place):
+    texts = [f"{'x ' * 4_000}the albatross is here {n}{' y' * 4_000}" for n in range(5)]
+    answer = place.ask(place.session(*texts), "albatross")
+    assert all(f"the albatross is here {n}" in answer for n in range(5))
+    assert 3 * 4_000 < len(answer) < 3 * 4_000 + 2 * 600 + 1_500
+
+
+def test_a_name_with_signs_in_it_is_looked_for_as_it_stands(place):
+    other = "code of pi, in mono, and a workspace"
+    path = place.session(other, "left pi-mono.code-workspace right", other)
+    answer = place.ask(path, "pi-mono.code-workspace")
+    assert answer.startswith("1 hits")
+    assert place.ask(path, "mono-pi.workspace").startswith("2 hits")  # equal texts count once
 
 
 def test_an_entry_is_read_on_by_its_id(place):

@@ -21,6 +21,10 @@ EXPANDED: Final = 16_384
 ANSWER: Final = 61_440
 """Bytes of a whole answer: below the host's 64 KiB, so that it never has to cut one."""
 EXCERPT: Final = 600
+WHOLE: Final = 3
+AROUND: Final = 4_000
+"""So many hits, the best ones, are shown with so many characters: an answer often stands beside what was
+asked for."""
 FOLLOWING: Final = 240
 """Bytes of what came next, which often is the answer: a call's result, a request's reply."""
 _REST: Final = 512
@@ -48,7 +52,7 @@ def page_text(store: Store, query: Query, found: Found, hits: Sequence[Hit], wai
     lines = [f"{total} hits, {first} to {query.offset + len(hits)} shown. {_DATA}{late}"]
     room = ANSWER - size(lines[0]) - _REST
     for number, hit in enumerate(hits, first):
-        text = f"\n{_heading(number, hit)}\n{_hit(store, query, hit)}"
+        text = f"\n{_heading(number, hit)}\n{_hit(store, query, hit, number)}"
         if size(text) > room:
             text = f"\n{_heading(number, hit)}\n{_excerpt(hit.text, query.text, EXCERPT // 2)}"
             text += "\n[shown short: the answer is full; narrow the query]"
@@ -90,10 +94,13 @@ def _heading(number: int, hit: Hit) -> str:
     return f"{number}. {hit.kind} [{hit.entry}] · {where}{when}{title}"
 
 
-def _hit(store: Store, query: Query, hit: Hit) -> str:
+def _hit(store: Store, query: Query, hit: Hit, number: int) -> str:
     if not query.expand:
         after = following(store, hit)
-        excerpt = _excerpt(hit.text, query.text, EXCERPT)
+        if number <= WHOLE:
+            excerpt = _around(store, hit)
+        else:
+            excerpt = _excerpt(hit.text, query.text, EXCERPT)
         if after is None:
             return excerpt
         return f"{excerpt}\nthen {after.kind} [{after.entry}]: {one_line(after.text, FOLLOWING)}"
@@ -108,6 +115,15 @@ def _hit(store: Store, query: Query, hit: Hit) -> str:
         f"{shown}\n[{left:,} bytes of this entry are not shown; narrow the query, or ask for "
         f"entry {hit.entry}.]"
     )
+
+
+def _around(store: Store, hit: Hit) -> str:
+    """The piece that matches, whole, with what stands around it in its entry."""
+    text = whole(store, hit.file, hit.entry)
+    at = max(0, text.find(hit.text))
+    start = max(0, min(at - (AROUND - len(hit.text)) // 2, len(text) - AROUND))
+    end = min(len(text), start + AROUND)
+    return f"{'…' if start else ''}{clean(text[start:end]).strip()}{'…' if end < len(text) else ''}"
 
 
 def _excerpt(text: str, query: str, most: int) -> str:

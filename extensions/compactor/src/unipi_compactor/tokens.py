@@ -21,6 +21,7 @@ _NAME: Final = re.compile(
 )
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _WORD: Final = re.compile(r"\w+")
+_JOINED: Final = re.compile(r"\w+(?:[-./:@#]+\w+)*")
 _STOP: Final = frozenset(
     [
         "a",
@@ -116,9 +117,15 @@ def pairs(run: str) -> list[str]:
 
 
 def terms(query: str) -> list[str]:
-    """The words of a query, once each; the small words of English only when there are no others."""
+    """The words of a query, once each; the small words of English only when there are no others.
+
+    Words that are joined by signs, as those of a file's name, are one: they are looked for as they stand.
+    """
     words: list[str] = []
-    for word in _WORD.findall(query):
+    for word in _JOINED.findall(query):
+        if not _WORD.fullmatch(word):
+            words.append(word)
+            continue
         at = 0
         for run in _RUN.finditer(word):
             words += [word[at : run.start()], run[0]]
@@ -149,4 +156,6 @@ def expression(term: str) -> str:
 def parts(term: str) -> list[str]:
     """The same for the words that a name is made of; empty for one that is a single word."""
     found = _PART.findall(term) if _NAME.fullmatch(term) else []
+    if not found and not _WORD.fullmatch(term):
+        found = [word for word in _WORD.findall(term) if word.lower() not in _STOP]
     return [f'"{part}"' for part in found] if len(found) > 1 else []
